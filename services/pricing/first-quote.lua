@@ -1,6 +1,6 @@
--- Returns the header of the first quote for a request (`content` is the request's hash). If none is stored, or the
--- stored one equals `replaced`, stores and returns `header`. Returns nothing if too many different requests have used
--- the proof, from this address or in total.
+-- Returns the encoded quote (`header`) that a request with this proof of work got first. `content` is the hash of the request. If
+-- no quote is stored for the request, or if the stored one equals `replaced`, which has nearly expired, stores and returns
+-- `header`. Returns nothing if too many different requests have used the proof, from this address or in total.
 local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address
 local first = redis.call('HGET', KEYS.proof, quote)
 if first and first ~= ARGV.replaced then return first end

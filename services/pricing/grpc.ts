@@ -25,13 +25,16 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import descriptor from "./pricing-engine.proto";
 
-/** Reads each uint64 as a decimal string, so that no digit is lost. Fields keep their names from the .proto file. */
+/**
+ * Options for reading messages. A uint64 becomes a decimal string, because a number would lose digits. Fields keep their names
+ * from the .proto file.
+ */
 const PROTO_OPTIONS: Options = { keepCase: true, longs: String, defaults: true };
 const SERVICE_NAME = "pricing_engine.PricingEngine";
 
 /**
- * Limits for each connection. gRPC has no time limit for the arrival of a request, so the age of its connection is
- * limited. A client that reaches this limit reconnects, and loses no call that ends within the grace period.
+ * Limits for each connection. gRPC has no time limit for the arrival of a request. So the age of a connection is limited instead.
+ * When a connection reaches this age, its client must reconnect. No call is lost if it ends within the grace period.
  */
 const LIMITS = {
   "grpc.max_receive_message_length": 16 * 1024,
@@ -54,7 +57,10 @@ export type GrpcListening = {
 export type GrpcParts = {
   ask: AskPrice;
   isReady: () => boolean;
-  /** Returns the client's address, for the limit on uses of a proof of work. Default: the peer's address. */
+  /**
+   * Returns the client's address. A proof of work may be used only a few times from one address. By default, the address is that
+   * of the connection's peer.
+   */
   addressOf?: ClientAddressOf;
 };
 
@@ -93,8 +99,8 @@ function answerWith(ask: AskPrice, addressOf: ClientAddressOf) {
 }
 
 /**
- * Returns the call's peer and the client address that a proxy has named. gRPC writes the peer as `<address>:<port>`,
- * without brackets around an IPv6 address.
+ * Returns the address of the call's connection, and the headers in which a proxy names the client's address. gRPC writes the peer
+ * as `<address>:<port>`, without brackets around an IPv6 address.
  */
 function addressedBy(call: Call): Addressed {
   const told = ["x-forwarded-for", "forwarded"].flatMap((name) =>
@@ -104,8 +110,8 @@ function addressedBy(call: Call): Addressed {
 }
 
 /**
- * Serves grpc.health.v1: the server and its one service are SERVING while quotes can be given. `follow` starts to keep
- * the status up to date. It returns a function that ends this and sends NOT_SERVING to all watchers.
+ * Serves grpc.health.v1. The server and its one service are SERVING while quotes can be given. `follow` starts a timer that keeps
+ * the status up to date. It returns a function that stops the timer and sends NOT_SERVING to all watchers.
  */
 function serveHealth(server: Server, isReady: () => boolean): { follow: () => () => void } {
   const health = new HealthImplementation();
@@ -207,7 +213,7 @@ function toBytes(hex: `0x${string}`): Buffer {
   return Buffer.from(hex.slice(2), "hex");
 }
 
-/** The gRPC status of each refusal. All other failures are INTERNAL. */
+/** The gRPC status for each error code. All other errors are INTERNAL. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
   "pricing.request_invalid": status.INVALID_ARGUMENT,
   "pricing.tee_unavailable": status.UNAVAILABLE,
@@ -219,7 +225,7 @@ function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details
   return { code: STATUSES[code] ?? status.INTERNAL, details: publicDetail };
 }
 
-/** Sends the gRPC library's own messages to this process' log; by default it writes them to stderr. */
+/** Sends the gRPC library's own messages to the log of this process. By default, the library writes them to stderr. */
 export function logGrpc(log: Logger): void {
   const say = (...words: unknown[]): void =>
     log.warn("grpc.warning", { reason: words.map(String).join(" ") });

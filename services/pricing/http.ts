@@ -82,7 +82,7 @@ function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids:
 
 type QuotedIds = { serviceId: bigint; jobIndex: number };
 
-/** Matches ids in their only permitted decimal form: no sign, no padding, nothing encoded. */
+/** Form of the ids in a path. Each number has only one form: without a sign, leading zeros or percent-encoding. */
 const ID_SHAPES = { service_id: /0|[1-9]\d{0,19}/, job_index: /0|[1-9]\d{0,9}/ };
 
 const UINT32_MAX = 2 ** 32 - 1;

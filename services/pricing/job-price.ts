@@ -29,7 +29,7 @@ export type JobPriceRequest = {
   requester: Uint8Array;
   inputsHash: Uint8Array;
   /**
-   * Address of the client. A proof of work is valid for a few requests of each address. Requests without an address
+   * Address of the client. From each address, a proof of work is valid for only a few requests. All requests without an address
    * count as one address.
    */
   address?: string;
@@ -40,7 +40,9 @@ export type JobPriceAnswer = {
   operator: Address;
   /** The proof of work from the request. */
   proofOfWork: Uint8Array;
-  /** Describes how and where the quote can be settled off chain; undefined if the engine has no x402 settlement. */
+  /**
+   * Tells how and where the quote can be paid by x402. Undefined if the engine was started without the data of a payment gateway.
+   */
   settlement: Settlement | undefined;
 };
 
@@ -58,16 +60,16 @@ type Deps = {
   quoteSecs: number;
   memory: ProofMemory;
   settle: (quote: JobQuote) => Settlement | undefined;
-  /** Clock for the times in a quote, which contracts compare with the chain's clock. */
+  /** Clock for the times in a quote. Contracts compare these times with the chain's clock. */
   clock: Clock;
-  /** Clock for the age of a proof. It is Redis' clock, because Redis expires the records of proofs. */
+  /** Clock for the age of a proof. It is the clock of Redis, because Redis deletes the records of old proofs by it. */
   redisTime: Clock;
 };
 
 /**
- * Creates the function that answers a request for a price with a signed job quote. Clients may rely on the order of its
- * checks. It uses Redis last, after it has checked the proof of work. It throws `pricing.request_invalid`,
- * `pricing.tee_unavailable`, `job.not_found` and `pricing.unavailable`.
+ * Creates the function that answers a request for a price with a signed quote. Clients may rely on the order of its checks. Redis
+ * is used last, after the check of the proof of work, so that a client must do the work before it can cause a write. Throws
+ * `pricing.request_invalid`, `pricing.tee_unavailable`, `job.not_found` and `pricing.unavailable`.
  */
 export function createGetJobPrice(deps: Deps): GetJobPrice {
   const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock, redisTime } = deps;
@@ -189,8 +191,8 @@ function assertQuotable({ jobIndex }: JobPriceRequest): void {
 }
 
 /**
- * Hashes the values that distinguish a request from others with the same proof. They need no separators, because each
- * has a fixed length at this point.
+ * Hashes the values by which requests with the same proof of work differ. They need no separators, because at this point each has
+ * a fixed length.
  */
 function contentOf(request: JobPriceRequest): string {
   const numbers = Buffer.alloc(20);

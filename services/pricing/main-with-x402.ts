@@ -3,9 +3,9 @@ import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { runPricing } from "./main.ts";
 
 /*
- * Runs the pricing engine as a separate process, with its x402 settlement extension. Only code can enable that
- * extension. `postern dev` and the demo run it. Its arguments are the configuration directory and the address of its
- * probes.
+ * Runs the pricing engine as a separate process that also tells clients how to pay its quotes by x402 (`settlement`). No
+ * configuration file can enable this, only code. `postern dev` and the demo run this file. Its arguments are the configuration
+ * directory and the address of its probes.
  */
 const { argv, env } = process;
 const [configDir = "config", opsAddress = "127.0.0.1:0"] = argv.slice(2);

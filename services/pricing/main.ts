@@ -12,7 +12,10 @@ import { type GrpcParts, listenGrpc, logGrpc } from "./grpc.ts";
 import { type ComposedService, composePricingService, PRICING, type X402Settlement } from "./pricing.ts";
 
 type PricingProcess = ProcessOptions & {
-  /** The x402 settlement. Only code can set it: no file and no command-line option has it. */
+  /**
+   * Data of a payment gateway that accepts the quotes. With it, each answer says how its quote can be paid by x402. Only code can
+   * set it: no file and no command-line option has it.
+   */
   settlement?: X402Settlement | undefined;
 };
 
@@ -50,7 +53,10 @@ export function runPricing({ settlement, ...options }: PricingProcess): Promise<
   });
 }
 
-/** Passes each call to the configuration generation that is current when the call arrives. */
+/**
+ * Creates the gRPC parts for a process whose configuration can be reloaded. After each reload, the engine is composed again, as a
+ * new generation. Each call goes to the generation that is current when the call arrives.
+ */
 function currentGrpc(generations: Generations<ComposedService>): GrpcParts {
   return {
     ask: (...asked) => generations.current.grpc.ask(...asked),

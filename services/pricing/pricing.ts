@@ -44,13 +44,13 @@ export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { GrpcListening } from "./grpc.ts";
 
 export interface PricingOptions extends ServedOptions {
-  /** Content of `pricing.toml`. Unlike in the file, `key` may be the key itself: 64 hex digits, with or without 0x. */
+  /** Content of `pricing.toml`. In contrast to the file, `key` may be the key itself: 64 hex digits, with or without 0x. */
   pricing: PricingFile;
   /** Content of `job_pricing.toml`: the jobs and their prices. */
   job_pricing: JobPricingFile;
   /**
-   * Two keys of the `x402.toml` of a gateway that accepts the quotes. With them, each answer also says how and where
-   * its quote can be settled.
+   * Two settings of the `x402.toml` of a payment gateway that accepts the quotes. With them, each answer also says how and where
+   * its quote can be paid by x402.
    */
   settlement?: Pick<X402File, "public_url" | "accepted_tokens">;
 }
@@ -61,8 +61,8 @@ export type PricingService = ServedPart & {
   /** Answers a request for a job's price with a signed quote. */
   getJobPrice: GetJobPrice;
   /**
-   * Serves PricingEngine over gRPC, with health and reflection, on `host:port`. The service's `close()` also ends this
-   * server.
+   * Serves PricingEngine over gRPC on `host:port`, with gRPC's health and reflection services. The `close()` of the pricing
+   * service also ends this server.
    */
   listenGrpc(address: string): Promise<GrpcListening>;
 };
@@ -75,8 +75,8 @@ export const PRICING: PartKind<PricingConfig> = {
 };
 
 /**
- * Creates a pricing engine inside another program. Throws `start.config_invalid`, which names every invalid option.
- * Unlike other parts, it continues to answer after `stop()`, until `close()`.
+ * Creates a pricing engine inside another program. Throws `start.config_invalid`, which names every invalid option. In contrast
+ * to other parts, the engine still answers after `stop()`, until `close()`.
  */
 export function createPricingService(options: PricingOptions): PricingService {
   let settlement: X402Settlement | undefined;
@@ -109,7 +109,7 @@ export function createPricingService(options: PricingOptions): PricingService {
   };
 }
 
-/** Reads the option `settlement`, for which there is no configuration file. */
+/** Reads the option `settlement`. There is no configuration file for it, so `settlement.toml` is only a name for the checks. */
 function readSettlement(tables: CheckedTables, env: Env): X402Settlement | undefined {
   return tables.read({
     name: "settlement.toml",
@@ -125,15 +125,15 @@ function readSettlement(tables: CheckedTables, env: Env): X402Settlement | undef
   });
 }
 
-/** @internal Keys of the `x402.toml` of a gateway that accepts the quotes. */
+/** @internal Settings of the `x402.toml` of a payment gateway that accepts the quotes. */
 export type X402Settlement = Pick<X402Toml, "public_url" | "accepted_tokens">;
 
 type Options = ControlHost & {
   pricing: PricingToml;
   jobs: PriceList;
-  /** If present, each answer says how and where its quote can be settled off chain. */
+  /** If present, each answer says how and where its quote can be paid by x402. */
   settlement?: X402Settlement | undefined;
-  /** Replaces the rates that the engine would read. */
+  /** Replaces the rates that the engine would read from their sources. */
   rateOf?: RateOf<AcceptedToken> | undefined;
 };
 
@@ -211,7 +211,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 }
 
-/** Returns a function that says how a quote can be settled at a payment gateway now, in each token whose rate is known. */
+/** Creates the function that says how a quote can be paid at a payment gateway now, in each token whose rate is known. */
 function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: RateOf<AcceptedToken>) {
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

@@ -12,24 +12,24 @@ import { optional, text } from "../../shared/redis/reply.ts";
 import firstQuoteLua from "./first-quote.lua";
 
 /*
- * Redis stores a hash for each proof. `quotes` is the number of distinct requests with the proof. `of <address>` is
- * how many of them came from that address. `quote <content>` is the header of the quote for the request with the hash
- * `content`.
- *
- * A proof is valid for several requests, because clients that search from nonce 0 in the same second find the same
- * proof. Each of these clients must get a quote.
+ * Records the uses of proofs of work in Redis. Each proof has a Redis hash, with these fields:
+ * - `quotes` is the number of distinct requests with the proof.
+ * - `of <address>` is how many of these requests came from that address.
+ * - `quote <content>` is the encoded quote for one request, where `content` is the SHA-256 hash of that request.
+ * A proof is valid for several requests, because several clients may find the same proof: those that search from nonce 0 in the
+ * same second. Each of these clients must get a quote.
  */
 
 /**
- * Limits on the number of distinct requests with the same proof: from one address, and from all addresses. The first
- * limit is low, so that other addresses can use the proof too.
+ * Limits on the number of distinct requests with the same proof: from one address, and from all addresses. The first limit is
+ * low, so that one client cannot use up a proof that clients at other addresses have also found.
  */
 export const CONTENTS_OF_ADDRESS_MAX = 8;
 export const CONTENTS_MAX = 512;
 
 /**
- * After its first use a proof stays fresh for at most twice the permitted clock skew. It is stored for twice that
- * time, in case Redis' clock is set back.
+ * Time for which the uses of a proof are stored. After its first use, a proof is accepted for at most twice the permitted clock
+ * skew. It is stored for twice that time, because Redis' clock may be set back.
  */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
@@ -48,7 +48,7 @@ const FIRST_QUOTE = defineScript({
 /** A proof of work that was checked. */
 type Proof = Puzzle & { nonce: bigint };
 
-/** A use of a proof: `content` is the hash of the request, `address` that of the client. */
+/** A request that uses a proof: `content` is the hash of the request, `address` is the address of the client. */
 type ProofUse = { content: string; address: string };
 
 type Options = { partition: Partition; durable: DurableRedis; operator: Address; separator: string };
@@ -56,13 +56,16 @@ type Options = { partition: Partition; durable: DurableRedis; operator: Address;
 export type ProofMemory = ReturnType<typeof createProofMemory>;
 
 /**
- * Stores the uses of each proof in Redis, so that all replicas of an engine know them. Other engines may use the same
- * Redis: their keys differ in the operator and the separator of the EIP-712 domain.
+ * Stores the uses of each proof in Redis, so that all replicas of an engine know them. Other engines may use the same Redis.
+ * Their keys are different, because the hash in a key covers the engine's operator and the separator of its EIP-712 domain.
  */
 export function createProofMemory({ partition: { redis, keys }, durable, operator, separator }: Options) {
   const firstQuote = FIRST_QUOTE.on(redis);
 
-  /** Hashes the parts, which have fixed lengths and need no separators. */
+  /**
+   * Hashes a proof together with the engine's operator and separator. These values have fixed lengths, so they need no separators
+   * between them.
+   */
   function hashOf({ serviceId, timestamp, nonce }: Proof): string {
     const bytes = Buffer.alloc(24);
     bytes.writeBigUInt64BE(serviceId, 0);
@@ -90,9 +93,9 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
 
   return {
     /**
-     * Returns the first quote that this engine issued for this proof and request, if it is still valid long enough.
-     * Otherwise stores and returns `signed`. Returns undefined if too many different requests have used the proof.
-     * Throws `pricing.unavailable` after 2 s if Redis does not answer.
+     * Returns the first quote that this engine issued for this proof and request, if it is valid for some seconds more
+     * (`isUsable`). So a repeated request gets the same quote. Otherwise stores and returns `signed`. Returns undefined if too
+     * many different requests have used the proof. Throws `pricing.unavailable` if Redis does not answer within 2 s.
      */
     async firstIssued(
       proof: Proof,
@@ -110,7 +113,10 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
   };
 }
 
-/** Whether the earlier quote is valid for 5 more seconds, or for the lifetime of a new quote if that is shorter. */
+/**
+ * Whether the earlier quote is still valid for 5 seconds. If a new quote would live less than that, it must be valid for that
+ * lifetime.
+ */
 function isUsable(
   { quote: earlier }: SignedJobQuote,
   { quote: { timestamp, expiry } }: SignedJobQuote,

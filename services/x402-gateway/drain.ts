@@ -11,25 +11,35 @@ import { confirmed } from "../../shared/redis/prover.ts";
 
 const CHECK_EVERY_MS = 10_000;
 /**
- * Lifetime of the drain mark: a key in Redis that makes gateways refuse claims. It outlasts a restart of the draining gateway. Gateways
- * sell again when it expires, a minute after the last draining gateway has ended.
+ * Lifetime of the drain mark, a key in Redis. While it exists, all gateways refuse to claim payments. A draining gateway renews
+ * it every `CHECK_EVERY_MS`. A minute is long enough that the mark survives a restart of that gateway. If the last draining
+ * gateway ends for good, the mark expires a minute later, and the others sell again.
  */
 const MARK_MS = 60_000;
-/** Maximum time from a claim to the end of its authorization: the largest permitted `payment_window_secs_max`. */
+/**
+ * Maximum time from the claim of a payment until its authorization expires. It is the largest `payment_window_secs_max` that the
+ * configuration accepts.
+ */
 const WINDOW_MS_MAX = 86_400_000;
-/** An offer may last this much longer than `quote_ttl_secs`, because all offers made within ten seconds share an expiry. */
+/**
+ * An offer may last this much longer than `quote_ttl_secs`, because all offers made within the same ten seconds get the same
+ * expiry (`SHARED_SECONDS` in offer/offer.ts).
+ */
 const OFFER_ROUNDING_MS = 10_000;
 
-/** State of the drain: whether another deployment with the same `pay_to` may start, and what still prevents it. */
+/** State of the drain. It says whether another deployment with the same `pay_to` may start now, and what still prevents it. */
 export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
   open_payments: number;
-  /** Latest end of the authorizations claimed by this deployment. Null if all have ended. */
+  /** Time when the last authorization that this deployment has claimed expires. Null if all have expired. */
   authorizations_until: string | null;
-  /** Latest end of the offers. Null if all have ended. */
+  /** Time when the last offer of this deployment expires. Null if all have expired. */
   offers_until: string | null;
-  /** Number of operator quotes and caller proofs that were used in this deployment and have not expired. */
+  /**
+   * Number of operator quotes and caller proofs that bought something here and have not expired. Another deployment does not know
+   * that they are used, and would accept them again.
+   */
   used_quotes_and_proofs: number;
 };
 
@@ -38,8 +48,8 @@ type Deps = {
   x402: X402Toml;
   log: Logger;
   /**
-   * Replaces the clocks of the process and of Redis in tests. By default, offers end by the clock of Redis. Authorizations end once both
-   * clocks say so.
+   * Replaces the clocks of the process and of Redis in tests. By default, the clock of Redis decides when an offer has expired.
+   * An authorization has expired once both clocks are past its end.
    */
   clock?: Clock;
 };
@@ -51,9 +61,10 @@ export type Drain = {
 };
 
 /**
- * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when
- * all offers and all used authorizations, operator quotes and caller proofs have expired. From then on, none of them can buy a
- * second time, at another deployment.
+ * Drains this deployment, so that another one can take over its `pay_to`. Keeps a mark in each partition of Redis, which makes
+ * every gateway of this deployment refuse new claims. Reports when all offers, and all used authorizations, operator quotes and
+ * caller proofs have expired. Before that, one of them could buy a second time at the other deployment, which does not know that
+ * it is used.
  */
 export function startDrain(deps: Deps, everyMs = CHECK_EVERY_MS): Drain {
   const { partitions, log } = deps;
@@ -90,8 +101,8 @@ export function startDrain(deps: Deps, everyMs = CHECK_EVERY_MS): Drain {
 }
 
 /**
- * Sets or renews the drain mark, which makes every gateway refuse new claims. Resolves with the time of the first mark (unix ms), once no
- * failover can undo it.
+ * Sets or renews the drain mark, which makes every gateway refuse new claims. Resolves with the time when the mark was first set
+ * (unix ms). By then the mark is proven: no failover of Redis can lose it.
  */
 async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   await redis.set(keys.paymentsDrained, now, "PX", MARK_MS, "NX");
@@ -101,7 +112,7 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return since;
 }
 
-/** State of one partition. The times are unix ms, and undefined once they have passed. */
+/** State of one partition. Each time is in unix ms, and undefined once it has passed. */
 type PartitionDrain = {
   open: number;
   authorizationsUntil: number | undefined;
@@ -133,7 +144,10 @@ function createReadDrainState(
   const payments = createPaymentList(partition);
   const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
 
-  /** Returns the end of the last claimed authorization (unix ms). */
+  /**
+   * Returns the time when the last claimed authorization expires (unix ms), with a margin for a change of the clock. Payments
+   * that were claimed longer ago than `WINDOW_MS_MAX` have expired, so they are not read.
+   */
   async function lastAuthorization(): Promise<number> {
     let last = 0;
     const since = redisTime() - WINDOW_MS_MAX - CLOCK_CHANGE_MS;
@@ -142,7 +156,10 @@ function createReadDrainState(
     return last;
   }
 
-  /** Counts the used operator quotes and caller proofs. Redis forgets each of them once it has expired. */
+  /**
+   * Counts the used operator quotes and caller proofs. Redis has a key for each of them, which it deletes once the quote or proof
+   * has expired.
+   */
   async function countUsed(): Promise<number> {
     const found = new Set<string>();
     for (const pattern of [keys.usedQuote("*"), keys.callerNonce("*")]) {

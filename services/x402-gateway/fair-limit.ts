@@ -8,7 +8,7 @@ type Options = {
   waitingMax: number;
   /** Maximum waiting time. */
   waitMs: number;
-  /** Name of the limited work in the log, such as "verifies". */
+  /** Plural name of the limited work in error messages, such as "verifies". */
   what: string;
   /** Error code for work that gets no slot in time. */
   code: ErrorCode;
@@ -30,14 +30,14 @@ type Waiter = { enter: () => void };
  */
 export function createFairLimit({ max, waitingMax, waitMs, what, code }: Options): FairLimit {
   let running = 0;
-  /** Waiting work by key, the oldest first. The first key gets the next free slot. */
+  /** Waiting work by key. The first key gets the next free slot, for its oldest work. Then it moves to the end. */
   const queues = new Map<string, Set<Waiter>>();
 
   function refusal(refusedWith: ErrorCode, reason: string): AppError {
     return new AppError(refusedWith, { reason, retryAfterMs: RETRY_AFTER_MS });
   }
 
-  /** Passes this slot to the next waiting work, or frees it. */
+  /** Passes the slot of work that has ended to the next waiting work. Frees the slot if none waits. */
   function releaseSlot(): void {
     const [next] = queues;
     if (next === undefined) {

@@ -85,8 +85,9 @@ export interface X402GatewayOptions extends ServedOptions {
   /** Content of `job_pricing.toml`: the jobs for sale and their prices. */
   job_pricing: JobPricingFile;
   /**
-   * Returns headers for one request to a facilitator, such as a signed token. They are added to the headers in `x402`. The request's
-   * timeout includes the time until they are ready. If the promise rejects or is late, the request is not sent.
+   * Returns headers for one request to a facilitator, such as a signed token. They are added to the headers in `x402`. The
+   * timeout of the request includes the time that this function takes. If its promise rejects, or resolves after the timeout, the
+   * request is not sent.
    */
   authorize?: Authorize;
 }
@@ -121,9 +122,9 @@ type Options = CallsHost & {
   x402: X402Toml;
   prices: PriceList;
   authorize?: Authorize | undefined;
-  /** A drained gateway sells nothing, and still answers earlier buyers. */
+  /** Whether this gateway drains its deployment. It sells nothing then, but still answers earlier buyers. */
   isDrained?: boolean | undefined;
-  /** Offers that this process made before a reload. */
+  /** Offers that earlier gateways of this process made before a reload of the configuration, and that may not have expired. */
   earlier?: readonly EarlierOffers[] | undefined;
   nodeTimes?: NodeTimes;
 };
@@ -132,11 +133,17 @@ type Options = CallsHost & {
 export type ComposedGateway = Gateway & {
   /** Returns the known rate of each token. */
   rates(): ObservedRate[];
-  /** Returns the offers that can still be paid, newest first. The next gateway of this process needs them after a reload. */
+  /**
+   * Returns the offers that can still be paid, newest first. After a reload of the configuration, the next gateway of this
+   * process gets them as `earlier`.
+   */
   offers(): EarlierOffers[];
 };
 
-/** @internal Composes the gateway from its parts. Facts that two replicas must agree on are in Redis or on the chain. */
+/**
+ * @internal Composes the gateway from its parts. Facts on which all replicas must agree are in Redis or on the chain, not in this
+ * process.
+ */
 export function composeX402Gateway(options: Options): ComposedGateway {
   const { x402, prices, postern, partitions, authorize, isDrained, clock = systemClock } = options;
   const metadataPrefix = postern.metadata_prefix;
@@ -314,12 +321,14 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     startReconciler({ ...settling, ...own, settleTimeoutMs, log: logOf(own.partition, log) }),
   );
   const readRates = () => rates.start();
-  const sharedRates = firstCheck.then(readRates, readRates); // after the first check: Redis has the rates of other replicas
+  // Starts after the first check of Redis, which has the rates that other replicas have read.
+  const sharedRates = firstCheck.then(readRates, readRates);
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
     isStarting = false;
   });
   const started = Promise.all([firstCheck, checked]).then(() => {});
-  started.catch(() => {}); // the host program may await this promise later, or never
+  // A host program may await this promise late or never, and Node would report its rejection as unhandled.
+  started.catch(() => {});
 
   return {
     ...ingress.gateway,
@@ -353,15 +362,19 @@ function salesCheck(since: number | undefined): string {
   return since === undefined ? "open" : `closed until an audit covers all blocks since ${toIso(since)}`;
 }
 
-/** Maximum time that requests in flight need to end. */
+/**
+ * Returns how long requests in flight can take at most to end, which is how long a stopping gateway waits for them. A request
+ * verifies and settles its payment, and writes twice to Redis.
+ */
 function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
   const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
   return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
 }
 
 /**
- * Reports the state of services that all replicas share: facilitators, chains and rate sources. Their absence makes no replica unready,
- * because every replica would become unready at once.
+ * Reports the state of the services that all replicas share: facilitators, chains and rate sources. A failure of such a service
+ * does not make this replica unready. It would make all replicas unready at once, and a load balancer could send requests to
+ * none.
  */
 function toSharedChecks(
   { trust_facilitator }: X402Toml,

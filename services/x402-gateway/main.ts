@@ -9,7 +9,10 @@ import { type ComposedGateway, composeX402Gateway, X402 } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
 
 type X402Process = ProcessOptions & {
-  /** A draining gateway sells nothing, and reports when another deployment may take over its `pay_to`. */
+  /**
+   * Whether the gateway drains its deployment. It sells nothing then, and reports when another deployment may take over its
+   * `pay_to`.
+   */
   drain?: boolean;
 };
 
@@ -41,7 +44,7 @@ export function runX402(options: X402Process): Promise<number> {
   );
 }
 
-/** Adds the drain to a gateway, and its state to `/readyz`. */
+/** Starts the drain together with a gateway, and adds the drain's state to the answer of `/readyz`. */
 function drained(
   gateway: ComposedGateway,
   { x402, partitions, log }: CallsHost & { x402: X402Toml },

@@ -8,7 +8,7 @@ import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partitions } from "../../shared/redis/partition.ts";
 import type { ComposedGateway } from "./gateway.ts";
 
-/** Creates the metrics that count the gateway's log events. */
+/** Creates the metrics that the gateway's log events increase. Each member handles the event of its name. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const answered = metrics.counter("postern_payments_total", "Paid requests answered, by outcome", ["code"]);
   const challenged = metrics.counter(
@@ -60,7 +60,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
-/** Registers gauges of the gateway's queue, of its tokens' rates, and of the unresolved payments. */
+/** Registers the gauges of the gateway's queue, of the tokens' rates, and of the payments without an end. */
 export function registerGauges(
   metrics: Metrics,
   generations: { readonly current: Pick<ComposedGateway, "pressures" | "rates" | "servers"> },
@@ -72,8 +72,8 @@ export function registerGauges(
 }
 
 /**
- * Registers the gauges of unresolved payments. Each scrape reads the journal of each partition. A partition whose journal cannot be read
- * has no values.
+ * Registers the gauges of payments without an end. Their values are read from the journal of each partition at each scrape. If
+ * the journal of a partition cannot be read, the gauges have no values for that partition.
  */
 function registerUnresolved(
   metrics: Metrics,

@@ -40,7 +40,7 @@ type HandlerDeps = RefuseDeps & {
   metadataPrefix: string;
 };
 
-/** Creates the handler of all requests. Most requests ask for a job's price, so that path is synchronous. */
+/** Creates the handler of all requests. Most requests have no payment and get a 402, so that path is synchronous and fast. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, readiness } = deps;
   const refuse = createRefuse(deps);
@@ -85,7 +85,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
 
 const JOB = "/x402/jobs/{service_id}/{job_index}";
 
-/** Ids in their only decimal form: no sign, no padding, no encoding. */
+/** Form of the ids in a path. Each number has only one form: without a sign, leading zeros or percent-encoding. */
 const SHAPES = { ...CALL_ID_SHAPES, service_id: /0|[1-9]\d{0,15}/, job_index: /0|[1-9]\d{0,9}/ };
 
 /** Parses the ids in a path. Throws `request.not_found` if an id is too large. */
@@ -109,7 +109,10 @@ function createPayRoute({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
   };
 }
 
-/** Creates all routes except the probes, with the preflights that browsers send from pages of other origins. */
+/**
+ * Creates all routes except the probes. Browsers send a preflight (OPTIONS) before requests from pages of other origins, so each
+ * path also has a route for it.
+ */
 function createRoutes(deps: HandlerDeps, payRoute: Route, refuse: Refuse): Route[] {
   const { dryRun, listJobs, priceOf, schemaOf, callRoutes, discovery, callbackKeysRoute, metadataPrefix } =
     deps;
@@ -168,11 +171,15 @@ type RefuseDeps = {
 };
 
 /**
- * Creates the answer to the errors of all routes. It is a problem document, or a new 402 if a payment cannot be accepted. The refusal of a
- * payment is logged, at a limited rate. If the payment's outcome is unknown, the answer says where to follow it.
+ * Creates the function that answers the errors of all routes. The answer is a problem document, or a 402 with new offers if a
+ * payment cannot be accepted. If the outcome of a payment is unknown, the answer has a URL to follow it. Refused payments are
+ * logged, at a limited rate.
  */
 function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }: RefuseDeps) {
-  /** Returns the job that a 402 offers again. Undefined if the job is not for sale or its operator's quote is not accepted. */
+  /**
+   * Returns the job that the answer to a refused payment offers again. Undefined if the job is not for sale, or if its operator's
+   * quote is not accepted.
+   */
   function jobOnOffer(req: IncomingMessage, ids: JobIds): Job | undefined {
     try {
       return requestedJobs.jobOf(req, ids);
@@ -219,13 +226,16 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {
-      // If this error were thrown again, it would end the process and its settlements in flight.
+      // If this error were thrown further, it would end the process, with all its payments that are being settled.
       sendProblem(req, res, toAppError(unforeseen));
     }
   };
 }
 
-/** Replaces a 402 without offers by `price.unavailable`. `payment.void` stays, because it says what happened to the payment. */
+/**
+ * Returns `price.unavailable` in place of the refusal if the job has no offers, because a 402 without offers cannot be paid. The
+ * refusal `payment.void` is kept, because it says what happened to the payment.
+ */
 function withOffer(refusal: AppError, job: Job | undefined): AppError {
   if (job === undefined || refusal.code === "payment.void") return refusal;
   return noOfferError(job) ?? refusal;
@@ -268,15 +278,15 @@ const EXPOSED = [
   "Content-Location",
 ];
 
-/** Headers that let any web page buy. */
+/** Headers of CORS, by which a browser lets the pages of any site buy here. */
 export const CORS_HEADERS = corsHeaders(EXPOSED);
 
-/** Headers of every answer, so that a page can also read errors such as a 404 or a 405. */
+/** CORS headers for every answer. A page can then also read errors such as a 404 or a 405. */
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /**
- * Headers that a page may send. `Access-Control-Expose-Headers` is a response header, but `@x402/fetch` sends it with its
- * requests. The gateway ignores `X-Request-Id`; libraries and proxies on a page's side add it.
+ * Request headers that a page of another site may send. `Access-Control-Expose-Headers` is a response header, but `@x402/fetch`
+ * sends it with its requests. The gateway ignores `X-Request-Id`, but libraries and proxies on a page's side add it.
  */
 const ALLOWED = [
   "Content-Type",
@@ -292,7 +302,7 @@ const ALLOWED = [
   "X-Request-Id",
 ];
 
-/** Returns the headers that a page may send. */
+/** Returns all request headers that a page of another site may send, including those whose names depend on `metadata_prefix`. */
 function allowedHeaders(metadataPrefix: string): string[] {
   const { caller } = platformKeys(metadataPrefix);
   const delegated = ["", "-NONCE", "-SIG", "-EXPIRY"].map((part) => `${caller}${part}`);

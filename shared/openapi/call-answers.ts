@@ -19,13 +19,13 @@ export const Failure = z
 type LowerCase<Text extends string> = Text extends string ? Lowercase<Text> : never;
 const states = STATES.map((state) => state.toLowerCase()) as LowerCase<(typeof STATES)[number]>[];
 
-/** The state of a call. Without authentication, the answer has only the first two members and `refund_transaction`. */
+/** The state of a call. A client without a result token or sign-in gets only the first two members and `refund_transaction`. */
 export const CallStateAnswer = z
   .object({
     call_id: z.string(),
     state: z.enum(states),
     refund_transaction: z.string().optional(),
-    /** Times are unix milliseconds. */
+    /** All times in this answer are in unix milliseconds. */
     accepted_at: z.int().optional(),
     changed_at: z.int().optional(),
     attempts: z.int().optional(),

@@ -9,7 +9,7 @@ const CALL_ID = {
   schema: { type: "string", pattern: "^c_[0-9a-f]{32}$" },
 };
 
-/** The result token as a parameter of the URL, for links. */
+/** The result token as a parameter of the URL, for links that cannot send a header. */
 const TOKEN = {
   name: "token",
   in: "query",
@@ -24,9 +24,9 @@ const STREAM = "text/event-stream";
 
 type Gateway = {
   name: "webhooks" | "x402";
-  /** The ways to authenticate for a result. */
+  /** The security requirements for a call's result, in OpenAPI's form. */
   security: readonly Json[];
-  /** The refusals of a request without authentication. */
+  /** The error codes for a request without valid authentication. */
   unauthenticated: Parameters<typeof refusalsOf>[0];
   unauthenticatedAs: (status: number) => Refusal;
 };

@@ -3,7 +3,10 @@ import { CODES, type ErrorCode } from "../platform/errors/codes.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** The components of a document. The functions in this file add each component that they refer to. */
+/**
+ * The components of an OpenAPI document, which other parts refer to by name. The functions in this file add each component that
+ * they refer to.
+ */
 export type Components = { schemas: Record<string, unknown>; headers: Record<string, unknown> };
 
 export const noComponents = (): Components => ({ schemas: {}, headers: {} });
@@ -15,7 +18,7 @@ export const problemMembers = {
   status: z.int(),
   detail: z.string(),
   code: z.string(),
-  /** A copy of the detail. */
+  /** A copy of `detail`. */
   error: z.string(),
 };
 
@@ -75,7 +78,7 @@ export function headersOf(names: readonly Header[], components: Components): Jso
   };
 }
 
-/** The headers of a refusal, by its status. */
+/** The usual headers of a refusal, by its status. */
 const REFUSAL_HEADERS: Readonly<Record<number, readonly Header[]>> = {
   401: ["WWW-Authenticate"],
   405: ["Allow"],
@@ -120,7 +123,10 @@ function byName(of: Record<string, unknown>): Record<string, unknown> {
 
 type Converted = { schema: Json; components: Json };
 
-/** Converted schemas. A gateway writes its document again after each reload, and the conversion takes most of that time. */
+/**
+ * Cache of converted schemas. A gateway makes its document again after each reload, and the conversion takes most of the time for
+ * that.
+ */
 const converted = { input: new WeakMap<z.ZodType, Converted>(), output: new WeakMap<z.ZodType, Converted>() };
 
 /** Converts a schema for the document. A schema with an id becomes a component. */
@@ -145,7 +151,7 @@ function convert(schema: z.ZodType, io: "input" | "output"): Converted {
   return { schema: properties.it ?? {}, components: $defs };
 }
 
-/** Adds the member by which readers distinguish the schemas of a union. */
+/** Adds the name of the member whose value shows which schema of a union applies (OpenAPI's `discriminator`). */
 function discriminate({ zodSchema, jsonSchema }: { zodSchema: unknown; jsonSchema: object }): void {
   if (!(zodSchema instanceof z.ZodDiscriminatedUnion)) return;
   const { discriminator: propertyName } = zodSchema.def;
@@ -157,12 +163,12 @@ function discriminate({ zodSchema, jsonSchema }: { zodSchema: unknown; jsonSchem
   Object.assign(jsonSchema, { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } });
 }
 
-/** Keywords that the document does not need. */
+/** Keywords of zod's JSON schemas that are left out of the document. */
 const LEFT_OUT = new Set(["$schema", "$id", "id", "asParameter", "propertyNames"]);
 
 /**
- * Converts a JSON schema for the document. References then point to the components. Answers may have unknown members, because later
- * releases may add some.
+ * Converts a JSON schema for the document. Its references are changed so that they point to the document's components. The schema
+ * of an answer permits unknown members, because later releases may add some.
  */
 export function toDocument(value: unknown, io: "input" | "output"): unknown {
   if (Array.isArray(value)) return value.map((each) => toDocument(each, io));
@@ -177,12 +183,16 @@ export function toDocument(value: unknown, io: "input" | "output"): unknown {
     if (name === "$ref") return [[name, String(each).replace("#/$defs/", "#/components/schemas/")]];
     return [[name, toDocument(each, io)]];
   });
-  // zod gives a literal integer the type `number`. The format is set, because clients may assume 32 bits without it.
+  // zod writes a literal integer with the type `number`, which is corrected here. The format is set because clients may assume 32
+  // bits without it.
   const isWhole = type === "integer" || (type === "number" && schema["enum"] !== undefined);
   return { ...Object.fromEntries(entries), ...(isWhole && { type: "integer", format: "int64" }) };
 }
 
-/** Converts the schemas of members. A member may have the name of a keyword, so its name is not interpreted. */
+/**
+ * Converts the schemas of an object's members. A member may have the same name as a keyword of JSON schemas, so its name is
+ * copied as it is.
+ */
 function convertMembers(members: unknown, io: "input" | "output"): Json {
   return Object.fromEntries(
     Object.entries(members as Json).map(([name, each]) => [name, toDocument(each, io)]),

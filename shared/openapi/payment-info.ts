@@ -3,7 +3,10 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { toDecimal } from "../platform/text/decimal.ts";
 import { tokenAmount } from "../pricing/prices.ts";
 
-/** The cost of a job in one token. `min` and `max` are equal at a fixed rate. Otherwise they are the cost at the rate's bounds, if set. */
+/**
+ * The cost of a job in one token. At a fixed rate, `min` and `max` are equal. Otherwise they are the costs at the rate's bounds,
+ * and undefined for a bound that is not configured.
+ */
 type Range = { token: AcceptedToken; min: bigint | undefined; max: bigint | undefined };
 
 function rangeOf(priceWei: bigint, token: AcceptedToken): Range {
@@ -16,7 +19,7 @@ function rangeOf(priceWei: bigint, token: AcceptedToken): Range {
   return { token, min: amountAt(min_rate), max: amountAt(max_rate) };
 }
 
-/** The currency that each token follows. Readers assume dollars if a price names no currency. */
+/** The currency whose value a token has, by the token's symbol. Readers of a price without a currency assume dollars. */
 const CURRENCIES: Readonly<Record<string, string>> = {
   ...{ USDC: "USD", USDT: "USD", DAI: "USD", USDS: "USD", PYUSD: "USD", USDBC: "USD" },
   EURC: "EUR",
@@ -25,9 +28,9 @@ const CURRENCIES: Readonly<Record<string, string>> = {
 const currencyOf = ({ symbol }: AcceptedToken): string | undefined => CURRENCIES[symbol.toUpperCase()];
 
 /**
- * Builds `x-payment-info` of a job for two kinds of readers: `price` and `protocols` for AgentCash and x402scan, and `offers` for
- * draft-payment-discovery. It contains only data that stays right when a rate changes: the amount at a fixed rate, or the bounds of any
- * other rate.
+ * Makes the `x-payment-info` of a job, for two kinds of readers: `price` and `protocols` for AgentCash and x402scan, and `offers`
+ * for programs that follow draft-payment-discovery. It contains only data that stays right when a rate changes. This is the
+ * amount at a fixed rate, or the amounts at the bounds of a changing rate.
  */
 export function toPaymentInfo({ priceWei }: Pick<JobPrice, "priceWei">, tokens: readonly AcceptedToken[]) {
   const ranges = tokens.map((token) => rangeOf(priceWei, token));

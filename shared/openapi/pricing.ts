@@ -46,7 +46,7 @@ export const QuoteAnswer = z
   .meta({ id: "Quote" });
 export type QuoteAnswer = z.infer<typeof QuoteAnswer>;
 
-/** A refusal. For an unknown job, it contains the job's ids. */
+/** A refused request for a quote. If the job is unknown, the refusal contains the ids from the request. */
 const QuoteProblem = z
   .object({ ...problemMembers, service_id: z.string().optional(), job_index: z.string().optional() })
   .meta({ id: "QuoteProblem" });
@@ -59,7 +59,7 @@ const OF_A_QUOTE: readonly ErrorCode[] = [
   ...(["service.starting", "service.draining"] as const),
 ];
 
-/** Builds the OpenAPI document of a pricing engine. It does not depend on the configuration. */
+/** Builds the OpenAPI document of a pricing engine. It is the same for every configuration. */
 export function toPricingOpenApi({ version }: { version: string }) {
   const components = noComponents();
   const ids = ["service_id", "job_index"].map((name) => ({

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../platform/errors/codes.ts";
 
-/** Refusals that every route has, or that come before any route. */
+/** Error codes with which any route may refuse a request, or with which the server refuses it before it finds a route. */
 export const COMMON_REFUSALS: readonly ErrorCode[] = [
   ...(["request.malformed", "request.timed_out", "request.expectation_failed"] as const),
   ...(["request.headers_too_large", "request.transfer_coding_unsupported"] as const),
@@ -19,7 +19,7 @@ export const ADDS_A_CALL: readonly ErrorCode[] = [
   ...(["service.starting", "service.draining"] as const),
 ];
 
-/** Refusals for a call that has no result to read. */
+/** Error codes for a request for a call's result, if the call has none to read. */
 export const NO_RESULT_REFUSALS: readonly ErrorCode[] = [
   ...(["result.pending", "result.none_kept", "result.gone", "result.call_failed"] as const),
 ];

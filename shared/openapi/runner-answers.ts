@@ -8,7 +8,7 @@ export const JobsAnswer = z
 
 export const ListedState = z.enum(["running", "interrupted", "stored", "done", "failed"]);
 
-/** The public view of a call. It contains no body, no metadata and no text of the handler. */
+/** A call as the runner's lists show it to any client. So it contains no body, no metadata and no text of the job's handler. */
 export const ListedCall = z
   .object({
     id: z.string(),
@@ -43,7 +43,7 @@ export const StoredAnswer = z
   .object({ status: z.literal("stored"), call_id: z.string() })
   .meta({ id: "StoredCall" });
 
-/** Readiness of the runner. Each member other than `status` describes one part. */
+/** Readiness of the runner. Each member other than `status` describes one dependency or part of it. */
 export const ReadinessAnswer = z
   .looseObject({ status: z.enum(["ready", "not ready"]) })
   .meta({ id: "Readiness" });

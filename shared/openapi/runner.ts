@@ -44,7 +44,9 @@ const ANY_CONTENT = { "*/*": { schema: {} } };
 
 const SIGNATURE = [{}, { signature: [] }];
 
-/** Removes the header WWW-Authenticate from a 401, because requests to a runner are signed and carry no token. */
+/**
+ * Leaves the header WWW-Authenticate, which asks for a token, out of a 401. Requests to a runner are signed and carry no token.
+ */
 const withoutTokenHint = (status: number): Refusal => (status === 401 ? { headers: [] } : {});
 
 const CONTRACT = "contract";
@@ -136,7 +138,7 @@ function runJob(components: Components): Json {
   };
 }
 
-/** Permits a body of any type in a refusal, because a job itself may answer with the same status. */
+/** Permits a body of any type in a refusal. The job itself may answer with the same status, and a body of its own. */
 function withAnyContent({ content, ...refusal }: Json): Json {
   return { ...refusal, content: { ...(content as Json), ...ANY_CONTENT } };
 }

@@ -18,7 +18,10 @@ import { ADDS_A_CALL, COMMON_REFUSALS, READS_A_BODY, READS_REDIS } from "./refus
 
 type Hooks = { webhooks: Pick<WebhooksToml, "endpoints">; version: string };
 
-/** The answer to a delivery, unless its sender requires another answer. If the delivery is dropped, only `status` is set. */
+/**
+ * The answer to a delivery, unless its sender requires another answer. If no job handles the delivery, or a filter excludes it,
+ * it is dropped, and only `status` is set.
+ */
 const AcceptedAnswer = z
   .object({
     status: z.string(),
@@ -29,7 +32,10 @@ const AcceptedAnswer = z
   })
   .meta({ id: "AcceptedDelivery" });
 
-/** Builds the OpenAPI document of a webhooks gateway. The gateway does not serve it, because it names every endpoint. */
+/**
+ * Builds the OpenAPI document of a webhooks gateway. The gateway does not serve the document, because it names every endpoint,
+ * and clients should not learn these.
+ */
 export function toWebhooksOpenApi({ webhooks: { endpoints }, version }: Hooks) {
   const components = noComponents();
   const received = endpoints.map((endpoint, index) => [

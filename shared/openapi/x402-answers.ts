@@ -70,7 +70,10 @@ const Receipt = z
   })
   .meta({ id: "Receipt" });
 
-/** A receipt that third parties can verify (RFC 7515). With `salt`, they can also verify which body was paid for. */
+/**
+ * A receipt with a signature (RFC 7515), so that others than the payer can verify it. If they also get `salt`, they can verify
+ * which body was paid for.
+ */
 export const SignedReceiptAnswer = z
   .object({ jws: z.string(), salt: z.string().optional() })
   .meta({ id: "SignedReceipt" });
@@ -96,10 +99,10 @@ export const JobProblem = z
     ...problemMembers,
     service_id: z.int().optional(),
     job_index: z.int().optional(),
-    /** The URL of the state of a payment whose outcome is unknown. */
+    /** The URL at which to follow a payment whose outcome is unknown. */
     status_url: z.string().optional(),
     errors: z.array(z.object({ detail: z.string(), pointer: z.string() })).optional(),
-    /** The failure of the call for which the client waits. */
+    /** The failure of the call, if the client waits for its result. */
     failure: Failure.optional(),
   })
   .meta({ id: "JobProblem" });
@@ -120,7 +123,10 @@ const OfferV1 = z
   })
   .meta({ id: "OfferV1" });
 
-/** A 402 or 412, with the reason and the offers of version 1. The offers of version 2 are in the header. */
+/**
+ * The body of a 402 or 412, with the reason and the offers of version 1. The offers of version 2 are in the header
+ * `PAYMENT-REQUIRED`.
+ */
 export const PaymentRequiredAnswer = z
   .object({
     ...problemMembers,

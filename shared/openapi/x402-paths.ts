@@ -156,7 +156,7 @@ export const PAYER = {
     status === 402 ? { schema: SignInRequired, headers: ["PAYMENT-REQUIRED"] } : {},
 } as const;
 
-/** The paths of a gateway that signs receipts. */
+/** The paths that only a gateway with receipt keys has. */
 export function receiptPaths(components: Components): Record<string, Json> {
   const { security, unauthenticated, unauthenticatedAs } = PAYER;
   return {

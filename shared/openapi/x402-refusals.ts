@@ -23,7 +23,7 @@ const PAYMENT_REFUSALS: readonly ErrorCode[] = [
   ...(["payment.outcome_unknown", "payment.in_review", "payment.unavailable"] as const),
   "price.unavailable",
 ];
-/** Refusals of a purchase, and of its dry run. */
+/** Error codes for a purchase, and for its dry-run. */
 export const PURCHASE_REFUSALS: readonly ErrorCode[] = [
   ...[
     COMMON_REFUSALS,
@@ -38,8 +38,9 @@ export const PURCHASE_REFUSALS: readonly ErrorCode[] = [
 ];
 
 /**
- * Refusals that are decided before the payment is claimed. They do not include `payment.conflict` and `payment.spent_elsewhere`, because
- * such a payment was charged for something else, or may still be charged.
+ * Error codes that certainly mean that nothing was charged, because they are decided before the payment is claimed.
+ * `payment.conflict` and `payment.spent_elsewhere` are not among them: such a payment was charged for something else, or may
+ * still be charged.
  */
 export const UNCHARGED: readonly ErrorCode[] = [
   "job.not_found",

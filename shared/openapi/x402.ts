@@ -22,7 +22,7 @@ import { JobProblem, PaidAnswer, PaymentRequiredAnswer } from "./x402-answers.ts
 import { ANY_BODY, discoveryPaths, IDS, JOB, jobPaths, PAYER, receiptPaths } from "./x402-paths.ts";
 import { PURCHASE_REFUSALS, UNCHARGED } from "./x402-refusals.ts";
 
-/** The public part of the configuration. */
+/** The parts of the configuration that anyone may see in the gateway's documents. */
 export type Catalog = {
   x402: Pick<X402Toml, "public_url" | "shop" | "accepted_tokens" | "job_policies" | "receipt_keys">;
   /** The jobs for sale, in the order of the configuration. */
@@ -32,7 +32,7 @@ export type Catalog = {
   version: string;
 };
 
-/** Limit on the jobs that have a path of their own in the document. `GET /x402` lists all jobs. */
+/** Number of jobs that have a path of their own in the document. `GET /x402` lists all jobs. */
 export const JOBS_SHOWN = 100;
 
 const TAGS = [
@@ -118,7 +118,7 @@ function toBuyRefusal(status: number): Refusal {
   return { schema: JobProblem, also: SAYS_UNCHARGED.has(status) ? SETTLEMENT : [] };
 }
 
-/** The statuses whose refusals can say that nothing was charged. */
+/** The statuses of refusals that may have a header which says that nothing was charged (`unchargedHeaders`). */
 const SAYS_UNCHARGED = new Set<number>(UNCHARGED.map((code) => CODES[code].status));
 
 const SETTLEMENT: readonly Header[] = ["PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE"];
@@ -141,7 +141,7 @@ function buyResponses(components: Components): Record<string, Json> {
   };
 }
 
-/** Adds the responses to the components, and returns references to them. */
+/** Adds the responses to the components, and returns references to them, so that all jobs share them. */
 function namedResponses(
   prefix: string,
   responses: Record<string, Json>,
@@ -196,9 +196,15 @@ function anyPurchase(responses: Record<string, Json>): Json {
 
 const ANY_OFFER = { intent: "charge", method: "x402", amount: null };
 
-/** Limit on the length of a schema in the document. A longer schema is only at the job's path `/schema`. */
+/**
+ * Limit on the length of a job's schema in the document. A longer schema is left out, and can be read only at the job's path
+ * `/schema`.
+ */
 const SCHEMA_BYTES_MAX = 16 * 1024;
-/** JSON-schema keywords for anchors. Schemas with anchors are left out, because two jobs may use the same anchor. */
+/**
+ * Finds JSON-schema keywords for anchors, which are names of places in a document. Schemas with anchors are left out, because two
+ * jobs may use the same name.
+ */
 const ANCHORS = /"\$(?:anchor|dynamicAnchor|dynamicRef|recursiveAnchor)"/;
 
 function toBody(job: JobPrice, input: Declared, components: Components): Json {
@@ -219,8 +225,8 @@ function toResult(job: JobPrice, output: Declared, components: Components): Json
 }
 
 /**
- * Returns the media type of a job's input or result. Its schema becomes a component, unless the schema is too large or cannot be part of
- * the document.
+ * Returns OpenAPI's media type object for a job's input or result. The schema becomes a component, unless it is too large or
+ * cannot be part of the document.
  */
 function toMedia(name: string, { schema, example }: Declared, components: Components): Json {
   const place = `#/components/schemas/${name}`;
@@ -231,7 +237,7 @@ function toMedia(name: string, { schema, example }: Declared, components: Compon
   return { schema: moved === undefined ? {} : { $ref: place }, example };
 }
 
-/** Describes the headers that identify a caller who is not the payer. */
+/** Describes the headers of a caller's proof, which a client sends if the caller of the job is not its payer. */
 function callerHeaders(metadataPrefix: string): Json[] {
   const { caller } = platformKeys(metadataPrefix);
   const described = {

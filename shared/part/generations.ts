@@ -5,14 +5,15 @@ import type { Composed } from "./part.ts";
 type Part = Omit<Composed, "stop">;
 
 /**
- * Limit on retired generations, which still finish their work. If one more retires, the oldest drains: it ends waits
- * for results, and returns its long calls to the queue.
+ * Limit on retired generations, which are replaced but still finish their work. If one more retires, the oldest drains: it ends
+ * requests that wait for results, and returns its long calls to the queue.
  */
 const RETIRED_MAX = 3;
 
 /**
- * Holds the generations of a part: the part is composed again for each configuration, over the same connections. Two
- * generations behave like two processes. A request ends under the generation with which it began.
+ * Holds the generations of a part. The part is composed again for each new configuration, over the same connections, and each
+ * composed part is a generation. Two generations behave like two processes. A request is answered by the generation with which it
+ * began.
  */
 export class Generations<One extends Part> {
   readonly firstCheck: Promise<void>;
@@ -40,7 +41,10 @@ export class Generations<One extends Part> {
     return this.#current.readiness();
   }
 
-  /** Makes `next` the current generation once it is ready. Closes it and rejects if it cannot become ready. */
+  /**
+   * Makes `next` the current generation once it is ready, and retires the one before it. If `next` cannot become ready, closes it
+   * and rejects.
+   */
   async follow(next: One): Promise<void> {
     this.#next = next;
     try {
@@ -57,7 +61,7 @@ export class Generations<One extends Part> {
     this.#retire(last);
   }
 
-  /** Drains all generations, because the process ends. No new generation follows. */
+  /** Drains all generations, because the process ends. After that, `follow` makes no further generation current. */
   drain(): void {
     this.#isEnding = true;
     for (const one of this.#all) one.drain?.();
@@ -88,7 +92,7 @@ export class Generations<One extends Part> {
   }
 }
 
-/** Passes each request to the generation that is current when the request arrives. */
+/** Creates a handler that passes each request to the generation that is current when the request arrives. */
 export function handlerOf(generations: Generations<Part & { handler: RequestListener }>): RequestListener {
   return (req, res) => generations.current.handler(req, res);
 }

@@ -14,8 +14,8 @@ import { placesOf } from "./places.ts";
 import { type Need, openConnection } from "./redis-option.ts";
 
 /**
- * @internal A kind of part, in its own process or in another program: how to read its configuration and find its
- * Redis.
+ * @internal A kind of part, such as the payment gateway. It says how to read the part's configuration and find its Redis, both
+ * for a process of its own and for another program that contains the part.
  */
 export type PartKind<Config extends PosternConfig> = {
   kind: ProcessKind;
@@ -24,43 +24,46 @@ export type PartKind<Config extends PosternConfig> = {
   read(tables: CheckedTables, env: Env): Config | undefined;
   /** Whether the part works on calls, which are in all partitions. Other parts use only partition 0. */
   hasCalls?: boolean;
-  /** Returns the prefix of the part's own keys, if it has keys besides those of the deployment. */
+  /** Returns the prefix of the keys that only this part uses. Absent if the part uses only the keys of the deployment. */
   prefixOf?(name: string): string;
-  /** Returns the configuration of the Redis with the part's own keys, if that is not the deployment's Redis. */
+  /** Returns the configuration of the Redis that has the part's own keys. Undefined if that is the deployment's Redis. */
   redisOf?(postern: PosternToml): RedisTable | undefined;
 };
 
-/** @internal The configuration, log and other inputs of every part. */
+/** @internal The inputs that every part gets from its process or from the program that contains it. */
 export type Host = {
   postern: PosternToml;
   log: Logger;
-  /** Replaces the clock of the process and that of Redis. */
+  /** Replaces the clock of the process and that of Redis, in tests. */
   clock?: Clock;
   reports?: Pick<Reports, "watchRunners">;
 };
 
 /**
- * @internal The host of a part that works on calls. Its connections fail fast if the part answers requests, and wait
- * if the part does work. The part does not close them.
+ * @internal The inputs of a part that works on calls. If the part answers requests, its connections to Redis fail fast. If the
+ * part does work, they wait until Redis is available. The part does not close them.
  */
 export type CallsHost = Host & {
   partitions: Partitions;
-  /** The deployment whose data each partition must hold. Without it, any data is accepted. */
+  /** The deployment whose data each partition must hold. If it is absent, any data is accepted. */
   deployments?: Partitioned<Deployment>;
 };
 
-/** @internal The host of a part that uses only partition 0. */
+/** @internal The inputs of a part that uses only partition 0. */
 export type ControlHost = Host & { control: Partition; deployment?: Deployment };
 
 /**
- * @internal A part's configuration in which every table is present. A part does not start without the tables that it
- * needs.
+ * @internal A part's configuration in which every table is present. It has this type once the start was refused for each missing
+ * table.
  */
 export type Tables<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
 
 type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | undefined };
 
-/** @internal Logs the warnings about a configuration, connects to its Redis, and begins the reports. */
+/**
+ * @internal Logs the warnings about a configuration, connects to its Redis, and begins the reports of this process in Redis,
+ * which the console shows.
+ */
 export function openHost<Config extends PosternConfig>(
   part: PartKind<Config>,
   checked: Config,
@@ -74,7 +77,7 @@ export function openHost<Config extends PosternConfig>(
   const deployments = partitions.map(
     ({ index }) => new Deployment(toDeploymentOptions(postern.redis, index), given.log, partitions.control),
   );
-  // A Redis that only this part uses gets no reports, because no process reads reports from that Redis.
+  // Reports are written only to the deployment's Redis. Nothing reads reports from a Redis that only this part uses.
   const reports =
     ownTable === undefined
       ? openReports({ kind: part.kind, postern, config, serviceId, partitions, deployments, log: given.log })
@@ -97,7 +100,9 @@ export function openHost<Config extends PosternConfig>(
   };
 }
 
-/** Opens the connections to the part's own keys and to the partitions. One connection serves both if possible. */
+/**
+ * Opens the connections to the part's own keys and to the partitions. If both are on the same server, one connection serves both.
+ */
 function openRedis<Config extends PosternConfig>(
   { need, hasCalls = false, prefixOf: ownPrefixOf, redisOf }: PartKind<Config>,
   postern: PosternToml,
@@ -110,7 +115,7 @@ function openRedis<Config extends PosternConfig>(
     ownPrefix === undefined
       ? undefined
       : connect(toRedisTarget(ownTable ?? toControlTable(postern.redis), ownPrefix), log);
-  // In a Cluster, the deployment's keys may be on another node than the part's own keys, and need another connection.
+  // In a Cluster, the deployment's keys may be on another node than the part's own keys. So they need another connection.
   const isElsewhere = ownTable === undefined && postern.redis.nodes !== undefined;
   const places = placesOf(postern.redis);
   const opened = (hasCalls ? places : places.slice(0, 1)).map(({ target, prefix }, index) => {

@@ -12,9 +12,9 @@ import { placesOf } from "./places.ts";
 import { redisProblem } from "./redis-option.ts";
 
 /*
- * Options of a part are the tables of the configuration files, named after the files, and values that no file can
- * hold: connections, functions and paths in the host's program. The same code reads and checks the tables and the
- * files.
+ * Reads the options with which another program creates a part. They are of two kinds: the tables of the configuration files,
+ * under the names of the files, and values that no file can hold. The latter are connections, functions and paths in the host
+ * program. The tables are read and checked by the same code as the files.
  */
 
 /** Options of every part. */
@@ -23,22 +23,23 @@ export interface PartOptions {
   postern?: PosternFile;
   /** Your own connection of ioredis 6, used instead of a connection to `redis.url` of `postern`. The part does not close it. */
   redis?: Redis;
-  /** Receives each event with its fields, as `console` does. Without it the part logs nothing. */
+  /** Logger, called with each event and its fields, as `console` would be. Without it, the part logs nothing. */
   log?: Logger;
 }
 
 /** Options of a part that answers HTTP requests. */
 export interface ServedOptions extends PartOptions {
   /**
-   * Path under which your server mounts the handler, such as `/postern`. Set it only if `req.url` still has that
-   * path: Fastify and plain `node:http` keep it, Express removes it. A request without it is answered 404.
+   * Path under which your server mounts the handler, such as `/postern`. Set it only if `req.url` still begins with that path
+   * when the handler is called: Fastify and plain `node:http` keep it, Express removes it. Requests outside the path are answered
+   * 404.
    */
   mountPath?: string;
 }
 
 /**
- * @internal Checks all options of a part, connects to its Redis, and begins the reports. `own` has the schemas of
- * options that only this part has. Throws `start.config_invalid`.
+ * @internal Checks all options of a part, connects to its Redis, and begins the reports. `own` has the schemas of the options
+ * that only this kind of part has. Throws `start.config_invalid`.
  */
 export function openPart<Config extends PosternConfig>(
   options: PartOptions & { serviceId?: number },
@@ -78,7 +79,7 @@ export const mountPath = z
   .regex(/^(?:\/[^/?#\s]+)+$/, 'must be a path without a trailing slash, such as "/postern"')
   .optional();
 
-/** Name under which `checkTables` checks the options object itself. All other names in these checks are file names. */
+/** Name of the options object itself for `checkTables`, which checks tables by name. All other names there are names of files. */
 const OPTIONS = "";
 
 function tablesIn(options: object): CheckedTables {
@@ -90,7 +91,7 @@ function tablesIn(options: object): CheckedTables {
     table(name) {
       if (name === OPTIONS) return options;
       const table = written(name) ?? {};
-      return isTable(table) ? defined(table) : undefined; // the schema of the options reports any other value
+      return isTable(table) ? defined(table) : undefined; // A value that is no table is reported by the schema of the options.
     },
     problems: [],
     messageFor: messageForOptions,
@@ -102,7 +103,7 @@ function tablesIn(options: object): CheckedTables {
   });
 }
 
-/** Removes keys that are undefined, because a file cannot have such keys. */
+/** Removes keys whose value is undefined. The schemas are made for files, which cannot have such keys. */
 function defined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(defined);
   if (!isTable(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;

@@ -12,18 +12,20 @@ import { within } from "../platform/time/clock.ts";
 /** A part of Postern inside another program. All parts have this life cycle: created, ready, stopped, closed. */
 export type Part = {
   /**
-   * Resolves once the part can work. Until then it waits for Redis. Rejects if the first Redis that it reaches cannot
-   * be used, or if the part is closed before that.
+   * Resolves once the part can work, for which it waits for Redis. Rejects if the first Redis that it reaches cannot be used, or
+   * if the part is closed before it was ready.
    */
   ready(): Promise<void>;
-  /** Whether the part can work now, with the state of each dependency, for a health check. */
+  /** Returns whether the part can work now, and the state of each of its dependencies, for a health check. */
   readiness(): Readiness;
-  /** Stops accepting: requests are answered 503, and the part is not ready. Work in flight continues. */
+  /**
+   * Stops accepting new work. Requests are answered 503, and `readiness` says that the part is not ready. Work in flight
+   * continues.
+   */
   stop(): void;
   /**
-   * Ends the servers of `listen()` without failing a request, stops, and waits at most `graceMs` for work in flight.
-   * Then it ends the timers, and the connection to Redis if the part opened it. A second call returns the same
-   * promise.
+   * Ends the servers of `listen()` without failing a request, stops the part, and waits at most `graceMs` for work in flight.
+   * Then it ends the timers. It also ends the connection to Redis if the part opened it. A second call returns the same promise.
    */
   close(graceMs?: number): Promise<void>;
 };
@@ -40,27 +42,30 @@ export type ServedPart = Part & {
 export type { Listening } from "../http/listen.ts";
 export type { Readiness } from "../http/readiness.ts";
 
-/** @internal A part composed for a validated configuration. Its process or `createPart` manages its life cycle. */
+/**
+ * @internal A part that was composed for a validated configuration. The part's process, or `createPart`, calls these methods in
+ * the right order.
+ */
 export type Composed = {
   /** Resolves if the first Redis that is reached can be used; rejects if it cannot. */
   firstCheck: Promise<void>;
   readiness(): Readiness;
   /**
-   * Ends waits that keep requests open, such as those for results. The part is then not ready, but still accepts
+   * Ends waits that keep requests open, such as those for results. From then on the part is not ready, but still accepts
    * requests.
    */
   drain?(): void;
   /** Accepts nothing new. Work in flight continues. */
   stop(): void;
   /**
-   * Begins no new work, because another configuration is in force. Resolves once the work in flight has ended, which
-   * may take any time; the part is then closed. A part without this method is closed at once, because its work ends
-   * within `graceMs`.
+   * Ends the part because a newer generation has replaced it. The part begins no new work. Resolves once its work in flight has
+   * ended, which may take any time, and then the part is closed. A part without this method is closed at once instead, because
+   * its work ends within `graceMs`.
    */
   retire?(): Promise<void>;
   /** Time that work in flight may take to end. */
   graceMs: number;
-  /** Further routes at the private address of its process. */
+  /** Further routes that the process serves at its private address, beside the probes and metrics. */
   opsRoutes?: readonly Route[];
   /** Stops, waits at most this long for work in flight, and ends timers and connections. This must be the last call. */
   close(graceMs?: number): Promise<void>;
@@ -78,7 +83,7 @@ export type ComposedServer = Composed & {
 
 type Owner = { log: Logger; end(): Promise<void> };
 
-/** @internal Manages the life cycle of a part whose work does not come from a server. */
+/** @internal Creates the public form of a part whose work does not come from a server, with its life cycle. */
 export function createPart(
   composed: Composed & { endServers?(graceMs: number): Promise<unknown> },
   host: Pick<Owner, "end">,
@@ -117,19 +122,20 @@ export function createPart(
   };
 }
 
-/** Time for the last answers, once `drain` has ended the long waits. */
+/** Time for sending the last answers, after `drain` has ended the requests that wait for results. */
 const LAST_ANSWERS_MS = 2000;
 
 /**
- * @internal Returns the part with another `close`, which first waits until all requests are answered. After `graceMs`
- * it ends the waits that remain, such as those for results.
+ * @internal Returns the part with a `close` that first waits, at most `graceMs`, until all requests are answered. Then it ends
+ * the waits that remain, such as those for results.
  */
 export function closeAfterRequests<Own extends Omit<ComposedServer, "stop">>(composed: Own): Own {
   const inFlight = new InFlightRequests();
   return {
     ...composed,
     handler(req: IncomingMessage, res: ServerResponse) {
-      if (req.socket.destroyed) return; // the client has gone, and the response may never emit "close"
+      // The client has gone, and the response may never emit "close". So the request is neither counted nor handled.
+      if (req.socket.destroyed) return;
       inFlight.begin(res);
       composed.handler(req, res);
     },
@@ -145,7 +151,7 @@ export function closeAfterRequests<Own extends Omit<ComposedServer, "stop">>(com
   };
 }
 
-/** @internal Manages the life cycle of a part that answers requests. */
+/** @internal Creates the public form of a part that answers requests, with its life cycle. */
 export function createServedPart(composed: ComposedServer, host: Owner, mountPath?: string): ServedPart {
   const servers: Listening[] = [];
   let isStopped = false;
@@ -185,8 +191,8 @@ export function createServedPart(composed: ComposedServer, host: Owner, mountPat
 const HEADERS_MAX = 1000;
 
 /**
- * Whether the host's server may have dropped headers of this request. Node silently drops those beyond the server's
- * `maxHeadersCount`, even X-Forwarded-For and Content-Length. 0 means no limit, and is the value that `listen` sets.
+ * Whether the host program's server may have dropped headers of this request. Node silently drops all headers beyond the server's
+ * `maxHeadersCount`, even X-Forwarded-For and Content-Length. The value 0 means no limit, and is the value that `listen` sets.
  */
 function mayLackHeaders({ rawHeaders, socket }: IncomingMessage): boolean {
   const { server } = socket as typeof socket & { server?: { maxHeadersCount?: number | null } };

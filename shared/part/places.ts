@@ -18,9 +18,10 @@ export function placesOf(redis: RedisToml): Place[] {
 const SLOTS = 16_384;
 
 /**
- * Returns a prefix of keys and channels for each of the `count` partitions that share a server or a Cluster. Each
- * prefix is in a different range of a Cluster's slots. The first prefix does not depend on `count`. So a start with
- * another number of partitions finds the data, and is refused.
+ * Returns a prefix of keys and channels for each of the `count` partitions that share a server or a Cluster. The slots of a
+ * Cluster are divided into `count` ranges. Each prefix is in a different range, so that the partitions are on different nodes if
+ * possible. The first prefix does not depend on `count`. So a start with another number of partitions still finds the data of
+ * partition 0, and is refused.
  */
 export function prefixesOf(name: string, count: number): string[] {
   const partOf = (prefix: string) => Math.floor((slotOf(prefix) * count) / SLOTS);

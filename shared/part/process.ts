@@ -7,7 +7,7 @@ import { openHost, type PartKind } from "./host.ts";
 /** Options of the process of a part. */
 export type ProcessOptions = ServiceOptions & {
   configDir: string;
-  /** Replaces the address in the configuration. */
+  /** Replaces the public address in the configuration. */
   bindAddress?: string | undefined;
   opsAddress?: string | undefined;
   /** Option of the webhooks gateway. */
@@ -19,11 +19,11 @@ export type ProcessOptions = ServiceOptions & {
 /** A kind of part that runs as a process. If the part has its own `file`, the process does not start without it. */
 export type ProcessPart<Config extends PosternConfig> = PartKind<Config> & {
   file?: string;
-  /** Name of the process in the message about an absent file. */
+  /** Name of the process for the error message if `file` does not exist. */
   title?: string;
 };
 
-/** Reads the configuration of a part from files, connects to its Redis, and begins the reports. */
+/** Reads the configuration of a part from files, connects to its Redis, and begins the reports of this process in Redis. */
 export function openInProcess<Config extends PosternConfig>(
   part: ProcessPart<Config>,
   options: ProcessOptions,

@@ -7,13 +7,16 @@ import {
   type RedisTarget,
 } from "../redis/connect.ts";
 
-/** Purpose of a connection. For answering requests it must fail fast, and for doing work it must wait. */
+/**
+ * Purpose of a connection. A connection for answering requests must fail fast while Redis is away. A connection for doing work
+ * must wait.
+ */
 export type Need = "requests" | "work";
 
 export type Connection = { readonly redis: Redis; close(): void };
 
 type Settings = Readonly<Record<string, unknown>>;
-/** A required setting in the user's notation, and its check. */
+/** A setting that a connection must have, as the user writes it, and the check of its value. */
 type Rule = readonly [setting: string, isGood: (value: unknown) => boolean];
 
 const COMMANDS_MS_MAX = 10_000;
@@ -37,12 +40,12 @@ const WHY: Readonly<Record<Need, string>> = {
   work: "calls wait until Redis is available again",
 };
 
-/** @internal Says why a part cannot use this as its connection; undefined if it can. */
+/** @internal Returns the reason why a part cannot use this value as its connection. Undefined if it can. */
 export function redisProblem(redis: unknown, need: Need): string | undefined {
   if (!isConnection(redis))
     return "must be an ioredis connection; set a URL, sentinels or nodes in redis of postern";
   const { options } = redis;
-  // With sentinels, ioredis may give up for good instead of reconnecting.
+  // With sentinels, ioredis may stop reconnecting for good.
   if (options["sentinels"]) return "must have no sentinels: set sentinels in redis of postern";
   if (options["keyPrefix"]) return "must have no keyPrefix: all parts must use the same keys";
   const wrong = RULES[need].filter(([setting, isGood]) => !isGood(options[nameOf(setting)]));
@@ -50,7 +53,7 @@ export function redisProblem(redis: unknown, need: Need): string | undefined {
   return `must be created with ${wrong.map(([setting]) => setting).join(", ")}, so that ${WHY[need]}`;
 }
 
-/** @internal Takes the host's connection, which `close` leaves open, or connects to `target`. */
+/** @internal Returns the host program's connection, which `close` does not close, or opens a connection to `target`. */
 export function openConnection(
   redis: Redis | undefined,
   target: RedisTarget,
@@ -59,8 +62,9 @@ export function openConnection(
 ): Connection {
   if (redis !== undefined) {
     inItsDatabase(redis);
-    if (redis.status === "wait") redis.connect().catch(() => {}); // a connection with lazyConnect connects only when told to
-    // If the connection is already open, its SELECT may have been refused, and ioredis continues in database 0.
+    if (redis.status === "wait") redis.connect().catch(() => {}); // With lazyConnect, a connection is opened only by this call.
+    // If the connection is already open, Redis may have refused its SELECT, and ioredis would continue in database 0. So the
+    // database is selected again, and a refusal closes and reopens the connection.
     if (redis.status === "ready" && redis.options.db)
       redis.select(redis.options.db).catch(() => redis.disconnect(true));
     return { redis, close() {} };
@@ -73,7 +77,7 @@ function nameOf(setting: string): string {
   return setting.slice(0, setting.indexOf(":"));
 }
 
-/** Whether this is an ioredis connection to one server, and not a Cluster client or a client of another library. */
+/** Whether this is an ioredis connection to one server. A Cluster client is not, and neither is a client of another library. */
 function isConnection(redis: unknown): redis is { options: Settings } {
   if (typeof redis !== "object" || redis === null) return false;
   const { options, duplicate, call, isCluster } = redis as Settings;

@@ -25,7 +25,7 @@ export type Reload = {
   now(cause: string): Promise<void>;
   /** Reads the configuration again if its files have changed since they were last read. */
   ifChanged(cause: string): Promise<void>;
-  /** Says which configuration is in force, and why a newer one is not. */
+  /** Returns which configuration is in force, and the problem of a newer one that is not. */
   about(): Fields;
 };
 
@@ -33,11 +33,17 @@ type Found<Config> =
   | { config: Config; error?: undefined; mark: string }
   | { config?: undefined; error: AppError; mark: string };
 
-/** Replaces the configuration of a running process completely, or not at all. */
+/**
+ * Creates the reload of a running process's configuration. It replaces the configuration completely. If the new one is wrong, it
+ * changes nothing.
+ */
 export function createReload<Config extends PosternConfig>(options: Options<Config>): Reload {
   const { read, follow, reports, log } = options;
   let inForce = toInForce(options.config);
-  /** Mark of what was read last: the configuration's fingerprint, or the error message if it was invalid. */
+  /**
+   * Mark of the last configuration that was read, to recognize changes. It is the configuration's fingerprint, or the error
+   * message if it was invalid.
+   */
   let seen = fingerprintOf(options.config);
   let problem: string | undefined;
   let running: Promise<void> | undefined;
@@ -109,7 +115,7 @@ export function createReload<Config extends PosternConfig>(options: Options<Conf
 }
 
 /**
- * Returns a configuration that comes into force, with its time and hash. The hash is computed only once, because each
+ * Returns a configuration with its hash and the time at which it came into force. The hash is computed here once, because each
  * probe and each scrape shows it.
  */
 function toInForce<Config extends PosternConfig>(config: Config) {

@@ -17,15 +17,15 @@ import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
 import { createReload } from "./reload.ts";
 
-/** Host of a part while the part is composed for a process of its own. */
+/** Inputs of a part while it is composed for a process of its own. */
 export type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
-/** The host of a part in a process of its own. */
+/** Inputs of a part that runs in a process of its own. */
 export type ProcessHost = ComposingHost & {
   metrics: Metrics;
   /** Private address for probes and metrics. */
   opsAddress: string;
-  /** Says which configuration is in force, for `/readyz`. */
+  /** Returns which configuration is in force, for `/readyz`. */
   aboutConfig: () => Fields;
 };
 
@@ -41,8 +41,9 @@ type Monitored = Omit<Composed, "stop"> & { servers: readonly DurableRedis[] };
 type Started = { fatal: Promise<void> };
 
 /**
- * Runs the process of a part, and counts its events as metrics. After SIGHUP, `postern reload` or, with `--watch`, a
- * change of its files, the part is composed again with the new configuration.
+ * Runs the process of a part, and counts its log events as metrics. The configuration is reloaded after SIGHUP, after `postern
+ * reload` and, with `--watch`, after a change of its files. For a new configuration, the part is composed again, as a new
+ * generation.
  */
 export function runMonitored<Config extends PosternConfig, One extends Monitored>(
   part: MonitoredPart<Config>,
@@ -83,8 +84,8 @@ export function runMonitored<Config extends PosternConfig, One extends Monitored
 }
 
 /**
- * Interval between checks of the files. File system notifications miss some replacements: Kubernetes swaps a link two
- * folders above.
+ * Interval at which the files are read, to find changes. Notifications of the file system are not used, because they miss some
+ * replacements: Kubernetes replaces a symbolic link two folders above the file.
  */
 const WATCH_MS = 5000;
 
@@ -94,7 +95,7 @@ function every(ms: number, work: () => Promise<void>): () => void {
   return () => clearInterval(timer);
 }
 
-/** Registers the build as a metric, so that a rollout is visible. */
+/** Registers a metric with the releases of Postern and Node, so that a rollout is visible. */
 function registerBuild(metrics: Metrics): void {
   const build = metrics.gauge("postern_build_info", "1, with the releases of Postern and Node", [
     "version",
@@ -103,17 +104,21 @@ function registerBuild(metrics: Metrics): void {
   build.set({ version: RELEASE, node: process.versions.node }, 1);
 }
 
-/** Public servers of a process. `about` has their fields for the event `service.started`. */
+/** Public servers of a process. `about` has the fields about them in the event `service.started`. */
 type Opened = { close(graceMs: number): Promise<unknown>; about: Fields };
 
-/** A closing server accepts requests on its open connections until they have been idle for this long (listen.ts). */
+/**
+ * Time after which a closing server (listen.ts) closes an open connection that has been idle. Until then, it still accepts
+ * requests on it.
+ */
 const LAST_REQUEST_MS = 2000;
 
 /**
- * Serves a part as a process: the private address at once, the public ones once the part is ready. `fatal` rejects with
- * the error of `firstCheck` or `open`. On shutdown no request fails: during the drain, the address and its connections
- * stay open. If the connections closed, a proxy that does not notice the drain would open a new one for each request.
- * If the address closed, the system would reset connections that the process has not accepted yet.
+ * Serves a part as a process. The private address is served at once, the public ones once the part is ready. `fatal` rejects with
+ * the error of `firstCheck` or `open`.
+ * On shutdown, no request fails. During the drain, the public address and its connections stay open. If the connections were
+ * closed, a proxy that has not noticed the drain would open a new one for each request. If the address were closed, the operating
+ * system would reset connections that the process has not accepted yet.
  */
 export async function serveWhenReady(
   part: Generations<Monitored>,
@@ -130,7 +135,7 @@ export async function serveWhenReady(
     part.drain();
     const opened = await opening?.catch(() => undefined); // `fatal` reports this failure
     if (opened === undefined) return;
-    await delay(postern.drain_secs * 1000); // load balancers notice the drain meanwhile
+    await delay(postern.drain_secs * 1000); // In this time, load balancers notice the drain.
     await opened.close(LAST_REQUEST_MS + part.graceMs);
   });
 

@@ -5,8 +5,8 @@ import { jobsOnSale, tokenAmount } from "./prices.ts";
 type Shop = Pick<X402Toml, "accepted_tokens" | "job_policies" | "default_invocation_mode">;
 
 /**
- * Warns about payments that `@x402/fetch` makes only if its buyer permits them: those in tokens that it does not know,
- * and those of more than a dollar.
+ * Returns warnings about payments that the client library `@x402/fetch` makes only if its user permits them: those in tokens that
+ * it does not know, and those of more than a dollar.
  */
 export function clientWarnings(x402: Shop, prices: PriceList): string[] {
   const sold = jobsOnSale(x402, prices).map(({ priceWei }) => priceWei);
@@ -27,8 +27,8 @@ function unknown({ asset }: AcceptedToken): string {
 }
 
 /**
- * Returns a warning if a job costs more than a dollar at the fixed rate, or at the `max_rate` of a changing one.
- * Undefined if there is no such job, or if the token has neither rate.
+ * Returns a warning if a job costs more than a dollar. A job's cost is computed at the token's fixed rate or, if the rate
+ * changes, at its `max_rate`. Returns undefined if the token has neither.
  */
 function tooExpensive(token: AcceptedToken, sold: readonly bigint[], dollar: bigint): string | undefined {
   const { decimals, markup_bps, rate_per_native_unit: rate, max_rate } = token;
@@ -42,8 +42,8 @@ function tooExpensive(token: AcceptedToken, sold: readonly bigint[], dollar: big
 }
 
 /**
- * Decimals of the tokens that `@x402/fetch` knows, by network and address. This is a copy, because the package with
- * the table also loads viem; a test compares the two.
+ * Decimals of the tokens that `@x402/fetch` knows, by network and address. This table is a copy from a package that is not loaded
+ * here, because it also loads viem. A test compares the two.
  */
 export const KNOWN_TOKENS: Readonly<Record<string, number>> = {
   "eip155:8453/0x833589fcd6edb6e08f4c7c32d4f71b54bda02913": 6,

@@ -9,12 +9,15 @@ import { settlementEndpoint } from "./prices.ts";
 export type ShopFacts = Pick<X402Toml, "public_url" | "shop">;
 
 /**
- * Limit of x402 on a service's name. A longer name is omitted, because it may be the host of `public_url`: a cut host
- * would be another host.
+ * Limit of x402 on a service's name. A longer name is left out, not cut: by default the name is the host of `public_url`, and a
+ * part of a host could be another host.
  */
 const SERVICE_NAME_CHARS_MAX = 32;
 
-/** Describes a job as a resource, in the form of both versions of x402. The `serviceName` is that of the seller. */
+/**
+ * Describes a job as a resource of x402. The members serve both versions of the protocol. `serviceName` is the name of the
+ * seller.
+ */
 export function resourceOf(job: JobIds & JobFacts, { public_url, shop }: ShopFacts) {
   const { jobIndex, serviceId, description = `Job ${jobIndex} of service ${serviceId}` } = job;
   const { name, tags, icon_url } = shop;
@@ -43,9 +46,10 @@ export type Discovery = {
 const known = new WeakMap<Declared, Discovery | "none">();
 
 /**
- * Describes a job's input and output for a 402. Facilitators check the description with its own JSON schema (2020-12),
- * which includes the job's schemas. The output is omitted if its schema cannot be included, or makes the description too
- * large. Returns undefined if no description is possible. The result is computed once for each job.
+ * Describes a job's input and output for a 402. The description includes a JSON schema (2020-12) of itself, which contains the
+ * job's own schemas, and facilitators check the description with it. The output is left out if its schema cannot be included, or
+ * if it makes the description too large. Returns undefined if no description is possible. The result is computed once for each
+ * job.
  */
 export function discoveryOf({ input, output }: Job): Discovery | undefined {
   const key = input ?? output;
@@ -61,7 +65,10 @@ function isShort({ input, output }: Job): boolean {
   return declaredBytes(input) + declaredBytes(output) <= DECLARED_BYTES_MAX;
 }
 
-/** Returns the schemas and examples of a job under their keys of job_pricing.toml, or nothing if they are too large. */
+/**
+ * Returns the schemas and examples of a job, under the names that they have in job_pricing.toml. Returns no members if they are
+ * too large.
+ */
 export function inlineDeclared(job: Job) {
   if (!isShort(job)) return {};
   const { input, output } = job;
@@ -121,12 +128,18 @@ function toEnvelope(body: JsonSchema, result: JsonSchema | undefined): JsonSchem
   };
 }
 
-/** Moves a schema into another document at `place`; returns undefined if that is not possible. */
+/**
+ * Adapts a schema so that it can be a part of another document, at the JSON pointer `place`. Returns undefined if that is not
+ * possible.
+ */
 export function schemaWithin({ $schema: _, ...own }: JsonSchema, place: string): JsonSchema | undefined {
   return isSelfContained(own) ? (withMovedRefs(own, place) as JsonSchema) : undefined;
 }
 
-/** Whether each `$ref` and `$id` is a reference within the schema. Facilitators refuse any other schema. */
+/**
+ * Whether each `$ref` and `$id` refers to a place within the schema itself. Facilitators refuse a schema that refers to other
+ * documents.
+ */
 function isSelfContained(node: unknown): boolean {
   if (typeof node !== "object" || node === null) return true;
   return Object.entries(node).every(([key, value]) => {
@@ -135,12 +148,12 @@ function isSelfContained(node: unknown): boolean {
   });
 }
 
-/** Keywords of JSON schemas whose values are data, not schemas. */
+/** Keywords of JSON schemas whose values are data. A `$ref` in such a value is no reference. */
 const DATA = ["const", "enum", "default", "examples"];
 
 /**
- * Adapts the references of a schema that becomes a part of another document at `place`. A JSON pointer in a reference
- * begins at the root of the document.
+ * Adapts the references of a schema that becomes a part of another document at `place`. The JSON pointer in a reference begins at
+ * the root of the document, so `place` must come before it.
  */
 function withMovedRefs(node: unknown, place: string): unknown {
   if (typeof node !== "object" || node === null) return node;

@@ -39,7 +39,10 @@ const QUOTE_TYPE = hashOfText(
 /** The largest job index that a quote can name, because the contracts store it in eight bits. */
 export const QUOTED_JOB_INDEX_MAX = 255;
 
-/** Returns the 32 bytes that an operator signs for a quote (EIP-712). They also identify the quote. */
+/**
+ * Returns the 32 bytes that an operator signs for a quote (EIP-712). They are also the quote's identity: a quote is recorded as
+ * used under them.
+ */
 export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
   return typedDataDigest(separator, [
     QUOTE_TYPE,
@@ -97,7 +100,7 @@ export function toQuoteJson({ quote, signature }: SignedJobQuote): SignedJobQuot
 
 type DecodedQuote = { ok: true; signed: SignedJobQuote } | { ok: false; problem: string };
 
-/** Reads strictly what `encodeQuoteHeader` writes. Does not check the signature. */
+/** Reads the value that `encodeQuoteHeader` makes, strictly. Does not check the signature. */
 export function decodeQuoteHeader(value: string): DecodedQuote {
   const json = jsonIn(value);
   if (json === undefined) return { ok: false, problem: "the quote: must be JSON in padded base64" };
@@ -155,8 +158,8 @@ type QuoteWanted = {
 };
 
 /**
- * Makes the request for a quote to a pricing engine, and does its proof of work. The request must be sent at once,
- * before the proof's timestamp is too old, as JSON with POST.
+ * Makes the request for a quote to a pricing engine, and does the proof of work that the engine requires. The caller must send
+ * the request at once, as JSON with POST, before the proof's timestamp is too old.
  */
 export function askForQuote(wanted: QuoteWanted, solving: Solving): { path: string; body: string } {
   const { serviceId, jobIndex, requester, inputs, difficulty } = wanted;

@@ -6,17 +6,20 @@ import { discoveryOf, resourceOf, type ShopFacts } from "./discovery.ts";
 import { tokenAmount } from "./prices.ts";
 
 /**
- * Maximum size of an answer's status line and headers that a proxy allows by default. This is the default of nginx: a
- * page of memory, 4 kB on most machines. If they are larger, nginx answers 502 instead.
+ * Maximum size of an answer's status line and headers that a proxy accepts by default. It is the default of nginx: a page of
+ * memory, 4 kB on most machines. For a larger answer, nginx sends a 502 to the client.
  */
 const PROXY_HEAD_BYTES = 4096;
-/** Space for the status line of a 402 and its headers other than `PAYMENT-REQUIRED`. */
+/** Size of the status line of a 402 and of its headers other than `PAYMENT-REQUIRED`. */
 const OTHER_LINES_BYTES = 480;
 /** Size of the `extensions` of a 402 in JSON, without the description of the job's input and output. */
 const EXTENSIONS_BYTES = 286;
-/** Size of the extensions for payers without gas, by the kind of approval that a facilitator sends for them. */
+/**
+ * Size of the declarations of the extensions by which a facilitator pays a payer's gas, by the kind of approval that it sends to
+ * the chain.
+ */
 const GAS_SPONSORING_BYTES = { permit: 654, approval: 543 };
-/** A placeholder for the reason of a refusal, which a 402 also contains. Few reasons are longer. */
+/** Placeholder for the reason of a refusal, which the 402 after a refused payment contains. Few reasons are longer. */
 const REASON = "x".repeat(120);
 
 type Shop = ShopFacts &
@@ -57,8 +60,8 @@ export function requiredHeaderBytes(x402: Shop, prices: PriceList, error: string
 }
 
 /**
- * Returns the size of the extensions for payers without gas. Counts all that the tokens can use, because it is not
- * known which ones the facilitators support.
+ * Returns the size of the declarations of the extensions by which a facilitator pays a payer's gas. Counts each extension that a
+ * token can use, because it is not known here which ones the facilitators support.
  */
 function gasSponsoringBytes({ accepted_tokens: tokens }: Shop): number {
   const { permit, approval } = GAS_SPONSORING_BYTES;
@@ -83,7 +86,10 @@ function jobBytes(job: JobPrice, shop: ShopFacts): number {
   return Buffer.byteLength(JSON.stringify(resourceOf(job, shop)) + extension);
 }
 
-/** Rate that is assumed if no bound is configured: a millionth of a native unit for a token. */
+/**
+ * Rate that is assumed for a token with a changing rate and no `max_rate`: a million tokens for a native unit. It is far above
+ * usual rates, so the amount in the offer is long.
+ */
 const HIGH_RATE = "1000000";
 
 function offerBytes(token: AcceptedToken, priceWei: bigint, x402: Shop): number {

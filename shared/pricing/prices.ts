@@ -31,8 +31,8 @@ const WEI_PER_NATIVE_UNIT = 10n ** 18n;
 const BPS = 10_000n;
 
 /**
- * Converts a price in wei to the token's smallest units. The result is exact and then rounded up, so that no job is
- * sold for less. It may exceed uint256; `amountProblem` finds that.
+ * Converts a price in wei to the token's smallest units. The result is computed exactly and then rounded up, so that no job is
+ * sold for less than its price. It may exceed uint256. `amountProblem` reports that.
  */
 export function tokenAmount(priceWei: bigint, token: TokenRate): bigint {
   const [whole = "0", fraction = ""] = token.rate_per_native_unit.split(".");
@@ -46,7 +46,7 @@ function dividedUp(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor;
 }
 
-/** Says why an authorization cannot carry this amount; undefined if it can. */
+/** Says why no authorization can be signed for this amount. Undefined if one can. */
 function amountProblem(amount: bigint): string | undefined {
   if (amount < 1n) return "is 0 units";
   return amount > UINT256_MAX ? "is more than 2^256-1 units" : undefined;
@@ -74,7 +74,7 @@ type TokenPrice<Token> = { token: Token; amount: bigint };
 export type RateOf<Token> = (token: Token) => string | undefined;
 
 /**
- * Returns the offers for a price in wei: one for each token whose rate is known now, if an authorization can carry
+ * Returns the amount of a price in each token whose rate is known now. Leaves out a token if no authorization can be signed for
  * the amount.
  */
 export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_unit">>(
@@ -91,7 +91,7 @@ export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_uni
   });
 }
 
-/** The data of a token that its payer needs. */
+/** Data of a token that a payer needs to pay in it. */
 type SettlementToken = { scheme: SchemeName; network: string; asset: string; symbol: string; payTo: string };
 
 /** One way to pay for a job off chain: `amount` is in the token's smallest units. */

@@ -66,7 +66,10 @@ export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number
   return { ok: true, nonce };
 }
 
-/** Time after which a client begins again with a new timestamp. It leaves time to send a proof that was found. */
+/**
+ * Time after which a client that has found no proof begins again with a new timestamp. It is shorter than the permitted skew, so
+ * that there is time left to send a proof that was found.
+ */
 const FRESH_FOR_SECS = CLOCK_SKEW_SECS - 10;
 
 export type Solving = {
@@ -76,9 +79,9 @@ export type Solving = {
 };
 
 /**
- * Does a client's work: finds a proof whose timestamp is still fresh. It takes about 2^difficulty hashes, and blocks
- * the event loop meanwhile. A restart with a new timestamp loses nothing, because every nonce is equally likely to
- * succeed.
+ * Does the work of a client: finds a proof whose timestamp is not too old. It takes about 2^difficulty hashes, and blocks the
+ * event loop until it has found one. If the timestamp gets too old, it begins again with a new one. Nothing is lost by that,
+ * because every nonce is equally likely to succeed.
  */
 export function solveNow(
   { serviceId, difficulty }: { serviceId: bigint; difficulty: number },
@@ -97,8 +100,8 @@ export function solveNow(
 }
 
 /**
- * Returns a random first nonce. Clients that begin at the same nonce in the same second find the same proof. An
- * engine limits the requests with one proof.
+ * Returns a random nonce with which to begin the search. Clients that begin with the same nonce in the same second find the same
+ * proof, and an engine limits the number of requests with one proof.
  */
 export function randomNonce(): bigint {
   return randomBytes(8).readBigUInt64BE() >> 1n;

@@ -13,7 +13,7 @@ import type { Env } from "../config/secrets.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 
-/* Checks rules that involve both pricing.toml and the prices of jobs. */
+/* Reads the configuration of the pricing engine, and checks the rules between pricing.toml and the prices of jobs. */
 
 const POSTERN = "postern.toml";
 const PRICING = "pricing.toml";
@@ -26,7 +26,10 @@ export type PricingConfig = Config & {
   jobs: PriceList;
 };
 
-/** Reads the files of the pricing engine. `schema` is that of `pricing.toml`. */
+/**
+ * Reads the files of the pricing engine. `schema` is the schema of `pricing.toml`, which differs a little if the engine runs
+ * inside another program.
+ */
 export function readPricing(
   files: CheckedTables,
   env: Env,
@@ -56,7 +59,7 @@ function unquotablePrices(jobs: Iterable<JobPrice>): Problem[] {
   });
 }
 
-/** Warns about settings that are permitted but unwise, one line each. */
+/** Returns warnings about settings that are permitted but unwise, one line each. */
 function pricingWarnings(pricing: Pick<PricingToml, "pow_difficulty" | "key">, jobs: PriceList): string[] {
   const { pow_difficulty } = pricing;
   const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);

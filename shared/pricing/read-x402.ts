@@ -22,7 +22,7 @@ import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
 import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
 
-/* Checks rules that involve both x402.toml and the prices of jobs. */
+/* Reads the configuration of the payment gateway, and checks the rules between x402.toml and the prices of jobs. */
 
 const POSTERN = "postern.toml";
 const X402 = "x402.toml";
@@ -66,8 +66,9 @@ export function readX402(files: CheckedTables, env: Env, reader: Reader | undefi
 }
 
 /**
- * Reports a `queue_bytes_max` that is too low for the largest permitted body. In each partition, one client address may
- * use only a part of these bytes for payments that are not settled yet. The body must fit into that part.
+ * Reports a `queue_bytes_max` that is too low for a payment with the largest body that `body_limit_bytes` permits. One client
+ * address may use only a part of each partition's share of these bytes for payments that are not settled yet. The body must fit
+ * into that part.
  */
 function unsellableBodies({ limits, redis }: PosternToml, x402: unknown): Problem[] {
   const limit = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
@@ -92,8 +93,8 @@ function jobsWithUnsentCallbacks(jobs: readonly ReadJob[], callbacks: PosternTom
 const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
 
 /**
- * Returns the fixed rates in the file, and the bounds of the others. Reads the unvalidated file, so that a mistake
- * elsewhere in it does not hide a wrong price.
+ * Returns the rates at which prices are checked: each token's fixed rate, or the bounds of its changing rate. Reads them from the
+ * unvalidated file, so that a mistake elsewhere in the file does not hide a wrong price.
  */
 function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
@@ -113,7 +114,7 @@ function ratesIn(token: Readonly<Record<string, unknown>>) {
   });
 }
 
-/** Warns about settings that are permitted but unwise, one line each. */
+/** Returns warnings about settings that are permitted but unwise, one line each. */
 function x402Warnings(x402: X402Toml, prices: PriceList): string[] {
   const unpriced = x402.job_policies.filter(
     ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),

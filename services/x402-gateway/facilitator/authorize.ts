@@ -11,5 +11,8 @@ export type FacilitatorCall = {
   body: string | undefined;
 };
 
-/** Returns the headers of one request, such as a token for this request only. If the promise rejects or is late, nothing is sent. */
+/**
+ * Returns headers for one request to a facilitator, such as a token that is valid only for this request. If the promise rejects,
+ * or resolves too late, the request is not sent.
+ */
 export type Authorize = (request: FacilitatorCall) => Promise<Readonly<Record<string, string>>>;

@@ -1,39 +1,54 @@
-/** A facilitator becomes suspect after this many verifications without an answer, if it has judged no payment between them. */
+/** A facilitator becomes suspect after this many verify requests without an answer, if it has judged no payment between them. */
 const FAILURES_MAX = 5;
-/** Limit on the failures that count for one payer, so that one payer cannot stop a facilitator. */
+/**
+ * Number of failures that count for the same payer. It is below `FAILURES_MAX`, so that one payer alone cannot make a facilitator
+ * suspect.
+ */
 const FAILURES_PER_PAYER_MAX = 2;
 
-/** A verification in flight. Exactly one of the three methods must be called when it has ended. */
+/** A verify request in flight. When it ends, exactly one of the three methods must be called. */
 export type Attempt = {
   /** The facilitator has judged the payment. */
   judged(): void;
   /**
-   * The facilitator has not answered. Returns true if it becomes suspect: the caller must then test it with a payment that no payer wrote.
+   * The facilitator has not answered. Returns true if it becomes suspect. The caller must then test it with a canary payment: one
+   * that the gateway makes itself, so that no payer's data can be the cause of a failure (canary-payment.ts).
    */
   failed(): boolean;
-  /** The verification shows no fault of the facilitator: the facilitator called the request faulty, or was not called. */
+  /**
+   * The verify request has ended without showing a fault of the facilitator. The facilitator answered that the request is faulty,
+   * or the gateway is closing.
+   */
   ended(): void;
 };
 
 export type Breaker = {
-  /** `open`: no verification starts. `half_open`: one verification runs at a time, and each payer may start one until the next probe. */
+  /**
+   * `closed`: all verifications start. `open`: none starts. `half_open`: trial verifications start, only one at a time. Each
+   * payer may start only one of them until `halfOpen` is called again.
+   */
   readonly state: "closed" | "open" | "half_open";
   /** Whether a verification for this payer may start now. */
   admits(payer: string): boolean;
   /** Starts a verification, or returns undefined if none may start. */
   begin(payer: string): Attempt | undefined;
-  /** Admits all verifications again, because the facilitator has judged a payment. */
+  /** Closes the breaker because the facilitator has judged a payment. All verifications may start again. */
   close(): void;
   open(): void;
-  /** Allows trial verifications after the facilitator has answered a probe. The probe does not show that it answers verifications. */
+  /**
+   * Allows trial verifications. It is called when the facilitator has answered a probe, which asks for its supported kinds. That
+   * answer does not show whether the facilitator also answers verify requests.
+   */
   halfOpen(): void;
 };
 
 /**
- * Stops verifications at a facilitator that does not answer them, so that payers do not each wait for a time-out. A payer's data can make a
- * facilitator slow, or make it fail, for that payment. So a failure counts only if the facilitator has judged nothing since the request was
- * sent. At most two failures count for the same payer. After `FAILURES_MAX` counted failures, the facilitator is suspect. The breaker opens
- * only when its user calls `open`.
+ * Creates a breaker, which stops verifications at a facilitator that does not answer them. Otherwise each payer would have to
+ * wait for a time-out.
+ * A payer's data can make a facilitator slow, or make it fail, for that payment only. So a failure counts only if the facilitator
+ * has judged no payment since the request was sent, and at most two failures count for the same payer. After `FAILURES_MAX`
+ * counted failures, the facilitator is suspect. The breaker does not open by itself then: its user tests the facilitator first,
+ * and calls `open` if the test fails.
  */
 export function createBreaker(): Breaker {
   let state: Breaker["state"] = "closed";

@@ -10,9 +10,9 @@ import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 const VALID_SECS = 60;
 
 /**
- * Makes a canary payment, which tests whether a facilitator works, for the offer of this request. It is signed correctly, but by a new
- * random account without money. A working facilitator reads the chain and refuses it. The answer does not depend on what payers send.
- * `now` is in unix milliseconds.
+ * Makes a canary payment: a payment that the gateway sends only to test whether a facilitator works. It is for the same offer as
+ * `request`, and signed correctly, but by a new random account without money. A working facilitator reads the chain and refuses
+ * it. Because no payer wrote it, no payer can make this test fail. `now` is in unix milliseconds.
  */
 export function toCanaryPayment(
   { x402Version, paymentRequirements }: FacilitatorRequest,
@@ -39,7 +39,10 @@ export function toCanaryPayment(
   return { x402Version, paymentPayload: { x402Version, ...envelope, payload }, paymentRequirements };
 }
 
-/** Members of the gateway's offers. The price is `amount` in version 2 and `maxAmountRequired` in version 1. */
+/**
+ * Those members of the gateway's offers that a canary payment needs. The price is `amount` in version 2 and `maxAmountRequired`
+ * in version 1.
+ */
 type Offer = {
   scheme: SchemeName;
   network: string;

@@ -5,12 +5,12 @@ import { readCdpKey } from "../../../shared/platform/crypto/cdp-key.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 
-/** CDP accepts a token for this long. */
+/** Lifetime of a token. CDP accepts a token for this long. */
 const TOKEN_SECS = 120;
 
 /**
- * Creates a function that signs each request for Coinbase's CDP. The bearer token (JWT, RFC 7519) is valid only for this method, host and
- * path (CDP API, authentication).
+ * Creates a function that makes a bearer token (JWT, RFC 7519) for each request to the facilitator of Coinbase's developer
+ * platform (CDP). A token is valid only for one method, host and path, as CDP's documentation of authentication requires.
  */
 export function createCdpSigner(cdp: NonNullable<FacilitatorConfig["cdp"]>, clock: Clock): Authorize {
   const { alg, key } = readCdpKey(cdp.key_secret.reveal());

@@ -9,20 +9,28 @@ import type { FacilitatorCall } from "./authorize.ts";
 import type { Credentials } from "./credentials.ts";
 import type { Supported } from "./kinds.ts";
 
-/** Limit on the size of an answer. The rest of a longer answer is not read. */
+/** Limit on the size of an answer. A longer answer is not read to its end, and counts as no answer. */
 const ANSWER_BYTES_MAX = 64 * 1024;
-/** Limit on the size of the list of supported kinds. A facilitator lists a kind for each pair of network and scheme. */
+/**
+ * Limit on the size of the answer that lists the supported kinds. It is larger, because a facilitator lists a kind for each pair
+ * of network and scheme.
+ */
 const SUPPORTED_BYTES_MAX = 1024 * 1024;
 
-/** A JSON object, or the reason why the answer has none. */
+/** Answer of a facilitator before its meaning is read: a JSON object, or the reason why there is none. */
 type RawAnswer = { kind: "json"; status: number; value: Readonly<Record<string, unknown>> } | NoAnswer;
 
-/** The facilitator has not judged the payment. Another facilitator, or the same one later, may judge it. */
+/**
+ * There is no usable answer: the facilitator has not judged the payment. Another facilitator may judge it, or the same one later.
+ */
 export type NoAnswer = {
   kind: "none";
   reason: string;
   retryAfterMs?: number;
-  /** Whether the answer blames this request. Such an answer shows no fault of the facilitator. */
+  /**
+   * Whether the facilitator answered that this request is faulty (`REQUEST_FAULTS`). The payer may have caused that, so it does
+   * not show a fault of the facilitator.
+   */
   isOfRequest?: boolean;
   /** True if the request was not sent. */
   isUnsent?: boolean;
@@ -30,8 +38,8 @@ export type NoAnswer = {
 
 export type FacilitatorClient = {
   /**
-   * Sends one request and never repeats it. Within `timeoutMs`, its credentials must be ready and its whole answer must have
-   * arrived. Never rejects: after a failure it resolves with the reason (`NoAnswer`).
+   * Sends one request and never repeats it. `timeoutMs` limits the whole exchange: making the credentials, sending the request,
+   * and reading the answer to its end. Never rejects: after a failure it resolves with the reason (`NoAnswer`).
    */
   exchange(
     operation: FacilitatorCall["operation"],
@@ -113,8 +121,8 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 const TARGET_CHARS_MAX = 200;
 
 /**
- * Returns the target of a redirect, for the log. The path is left out if the facilitator's own URL has a path, because a path may hold a
- * key.
+ * Returns the target of a redirect, for the log. If the facilitator's configured URL has a path, that path may hold a key, and
+ * the target may repeat it. So the target's path is left out then.
  */
 function targetOf(location: string | undefined, base: URL): string {
   if (location === undefined || !URL.canParse(location, base.href)) return "";
@@ -127,12 +135,15 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** Whether a status leaves the payment unjudged: the facilitator asks to retry later, or has failed. The body does not matter. */
+/**
+ * Whether an answer with this status is no judgement, regardless of its body. With such a status, the facilitator asks to retry
+ * later, or says that it has failed.
+ */
 function isNoAnswer(status: number): boolean {
   return [408, 425, 429].includes(status) || status >= 500;
 }
 
-/** Statuses that a payer can cause by the content of the payment. */
+/** Statuses that a payer can cause by the content of the payment. They do not show that the facilitator has a fault. */
 const REQUEST_FAULTS: readonly number[] = [400, 413, 415, 422, 431];
 
 /** Returns the JSON object in an answer. A byte order mark before it is ignored, as RFC 8259 permits. */
@@ -149,19 +160,19 @@ function objectIn(text: string): Record<string, unknown> | undefined {
 
 export type VerifyAnswer =
   | { kind: "valid" }
-  /** `fault` says who can correct the cause. The reason is the facilitator's own text. */
+  /** `fault` says who can correct the cause of the refusal. `reason` is the facilitator's own text. */
   | { kind: "refused"; reason: string; fault: "payer" | "operator" };
 
 export type SettleAnswer =
   | { kind: "settled"; transaction: string }
-  /** The facilitator says that it did not settle. This proves nothing: it may have sent the transaction. */
+  /** The facilitator says that it did not settle the payment. This is no proof: it may still have sent the transaction. */
   | { kind: "refused"; reason: string; transaction?: string }
   | { kind: "unknown"; reason: string; transaction?: string };
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 const REASON_CHARS_MAX = 200;
 
-/** The SDK's type of an answer, unchecked: any field may be missing or have another type. */
+/** A type of the x402 SDK for an answer that was not checked yet: any member may be missing or have another type. */
 type Unchecked<Response> = { readonly [Key in keyof Response]?: unknown };
 
 export function readVerified(answer: RawAnswer): VerifyAnswer | NoAnswer {
@@ -229,12 +240,16 @@ function textOf(said: unknown): string | undefined {
 }
 
 /*
- * `invalidReason` and `errorReason` are open sets: @x402/evm 2.27 differs from the protocol's own list, and vendors add their own. So each
- * table below lists the known reasons with one meaning. A reason that is not in the table has the opposite meaning. Families that differ
- * only in their prefix (`invalid_exact_evm_...`) are listed by their ending.
+ * A facilitator gives its reason in `invalidReason` (verify) or `errorReason` (settle). The values of both are not fixed: those
+ * of @x402/evm 2.27 differ from the protocol's own list, and vendors add their own. So each table below lists the known reasons
+ * with one meaning, and every other reason has the opposite meaning. Some reasons differ only in their prefix, such as
+ * `invalid_exact_evm_...`. They are listed once, by their ending.
  */
 
-/** Reasons that a payer cannot remove with another signature: the token, the network or the facilitator is configured wrongly. */
+/**
+ * Reasons for refusing a payment that a payer cannot remove by signing again, because the operator has configured the token, the
+ * network or the facilitator wrongly.
+ */
 const OPERATOR_FAULTS: readonly string[] = [
   "token_name_mismatch",
   "token_version_mismatch",
@@ -253,12 +268,12 @@ const OPERATOR_FAULTS: readonly string[] = [
   "permit2_proxy_not_deployed",
 ];
 
-/** Reasons that say nothing about the payment. Another facilitator may be able to judge it. */
+/** Reasons in a negative verify answer that say nothing about the payment. Another facilitator may be able to judge it. */
 const VERIFY_FAILURES: readonly string[] = ["unexpected_verify_error"];
 
 /**
- * Reasons after which the settlement may still have happened. It is pending, or it was sent and not confirmed, or an earlier request made
- * it and the answer was lost.
+ * Reasons in a negative settle answer after which the payment may still have been made. The transaction is pending, or it was
+ * sent and not confirmed. Or an earlier settle request has made the payment, and its answer was lost.
  */
 const OPEN_SETTLEMENTS: readonly string[] = [
   "settlement_pending",
@@ -271,14 +286,19 @@ const OPEN_SETTLEMENTS: readonly string[] = [
   "unexpected_settle_error",
 ];
 
-/** Member of a settle answer in a draft of x402 (proposal 3208). */
+/** Member of a settle answer that a draft of x402 adds (proposal 3208). Some facilitators may already send it. */
 type Draft = { status: string };
 
-/** Statuses in a `Draft` after which the payment may still be made. A status in neither of these two lists is ignored. */
+/**
+ * Values of `status` (in `Draft`) that say that the payment may still be made. A value in neither of these two lists is ignored.
+ */
 const OPEN_STATUSES: readonly unknown[] = ["pending", "blocked", "deferred_until"];
 const FAILED_STATUSES: readonly unknown[] = ["expired", "canceled"];
 
-/** Whether a reason has one of these endings. Some reasons have the node's own text after a colon. */
+/**
+ * Whether a reason has one of these endings. Some facilitators append a colon and the error text of the chain's node, which is
+ * ignored.
+ */
 function isListed(endings: readonly string[], reason: string): boolean {
   const [code = ""] = reason.split(":");
   return endings.some((ending) => code === ending || code.endsWith(`_${ending}`));

@@ -5,13 +5,14 @@ import type { Authorize } from "./authorize.ts";
 import { createCdpSigner } from "./cdp.ts";
 
 /**
- * Headers for requests to a facilitator. `fixed` are the same for every request. `headersFor` makes further headers for one request; it is
- * undefined if no request needs any.
+ * Headers that authenticate the gateway at a facilitator. `fixed` are the same for every request. `headersFor` makes further
+ * headers for one request, such as a token. It is undefined if the facilitator needs no such headers.
  */
 export type Credentials = { fixed: Readonly<Record<string, string>>; headersFor: Authorize | undefined };
 
 /**
- * Combines all credentials of one facilitator: the headers and the key of its configuration, and the headers of the host program's hook.
+ * Combines all credentials of one facilitator: the headers and the CDP key in its configuration, and the headers that the host
+ * program's `authorize` function returns (`hook`).
  */
 export function createCredentials(
   { headers, cdp }: FacilitatorConfig,
@@ -33,7 +34,10 @@ export function createCredentials(
   };
 }
 
-/** Wraps the hook. Its headers and errors may hold a credential, so no error of this function repeats them. */
+/**
+ * Wraps the host program's `authorize` function, and checks the headers that it returns. Its headers and errors may hold a
+ * credential, so the errors that are thrown here repeat neither.
+ */
 function withCheckedHeaders(hook: Authorize): Authorize {
   return async (request) => {
     const given: unknown = await Promise.resolve(request)

@@ -22,15 +22,19 @@ import { createCredentials } from "./credentials.ts";
 import { type Kinds, type PaymentKind, toKinds } from "./kinds.ts";
 
 /**
- * Limit on concurrent verifications. A client needs no money to cause any number of them. If a facilitator answers within 100
- * ms, this limit allows over a thousand per second. If it is slower, a higher limit would only hold more connections and bodies.
+ * Limit on concurrent verify requests to one facilitator. A client needs no money to cause any number of them. If a facilitator
+ * answers within 100 ms, this limit allows over a thousand per second. If it is slower, a higher limit would not help: more
+ * connections and bodies would only wait for it.
  */
 const VERIFIES_MAX = 128;
-/** Limit on the verifications of one address that wait for a slot. */
+/** Limit on the verifications from one client address that wait for a slot. */
 const WAITING_MAX = 256;
 const WAIT_MS = 2000;
 
-/** Pauses between two probes of an unreachable facilitator. Only an answer to a verify or settle request resets the backoff. */
+/**
+ * Pauses between two probes of an unreachable facilitator. A probe asks for its supported kinds. The pauses grow until the
+ * facilitator answers a verify or settle request. An answer to a probe does not make them short again.
+ */
 const PROBE_BACKOFF: Backoff = { baseMs: 500, capMs: 30_000 };
 const PROBE_MIN_MS = 100;
 const REFRESH_MS = 5 * 60_000;
@@ -38,7 +42,7 @@ const REFRESH_MS = 5 * 60_000;
 /** Payer and client address of a verification. */
 export type PayingClient = {
   payer: string;
-  /** Rate-limit key of the client's address. Waiting verifications are admitted fairly by this key. */
+  /** Rate-limit key of the client's address. Free slots go to the waiting addresses in turn. */
   address: string;
 };
 
@@ -53,7 +57,10 @@ export type FacilitatorOptions = {
   waitMs?: number;
 };
 
-/** Reason why a payment has no judgement: the facilitator gave none, or was not called. If it was not called, `code` may say why. */
+/**
+ * Reason why a facilitator has not judged a payment. Either it gave no usable answer, or no request was sent to it. If none was
+ * sent, `code` may say why.
+ */
 export type NoVerdict = NoAnswer & { code?: ErrorCode };
 
 /** State of a facilitator, for operators. */
@@ -61,15 +68,16 @@ export type FacilitatorState = {
   origin: string;
   ok: boolean;
   reason: string | undefined;
-  /** Whether verifications start: all of them, none, or one at a time. */
+  /** `closed`: all verifications start. `open`: none starts. `half_open`: trial verifications start, one at a time. */
   breaker: "closed" | "open" | "half_open";
 };
 
 /**
- * One facilitator, with its own concurrency limit and breaker. Its reachability and its supported kinds are refreshed in the background.
+ * One facilitator, with its own concurrency limit and breaker. A timer asks it for its supported kinds from time to time, which
+ * also shows whether it is reachable.
  */
 export class Facilitator {
-  /** Origin of its URL. The path is left out because it may hold a key. */
+  /** Origin of the facilitator's URL. The path is left out because it may hold a key. */
   readonly name: string;
   readonly #options: FacilitatorOptions;
   readonly #client;
@@ -78,7 +86,10 @@ export class Facilitator {
   readonly #breaker = createBreaker();
   #kinds: Kinds | undefined;
   #failure: string | undefined;
-  /** Request that made the facilitator suspect. The canary payment is made for the same offer. */
+  /**
+   * The verify request whose failure made the facilitator suspect, until the facilitator has judged a payment again. Canary
+   * payments are made for the same offer.
+   */
   #suspectRequest: FacilitatorRequest | undefined;
   #inFlight = 0;
   #probes = 0;
@@ -118,7 +129,7 @@ export class Facilitator {
     return { origin: this.name, ok: reason === undefined, reason, breaker: this.#breaker.state };
   }
 
-  /** Whether a payer would have to wait, for a slot or for a time-out. */
+  /** Whether a payer would have to wait here, because all slots are in use or because the facilitator is probably down. */
   get isSlow(): boolean {
     return !this.state.ok || this.#inFlight >= VERIFIES_MAX;
   }
@@ -199,8 +210,8 @@ export class Facilitator {
   }
 
   /**
-   * Opens the breaker of a suspect facilitator, unless the facilitator judges a canary payment. Payers wrote the requests that made it
-   * suspect, so those requests alone do not prove a fault.
+   * Tests a suspect facilitator with a canary payment, which the gateway makes itself. Opens the breaker unless the facilitator
+   * judges that payment. The failed requests alone do not prove a fault, because payers wrote them and may have made them fail.
    */
   async #testWithCanary(request: FacilitatorRequest, reason: string): Promise<void> {
     this.#suspectRequest = request;
@@ -233,7 +244,10 @@ export class Facilitator {
     this.#readKindsIn(REFRESH_MS);
   }
 
-  /** Half-opens the breaker: the facilitator answers again, but it is unknown whether it also answers verifications. */
+  /**
+   * Half-opens the breaker after an answer to a probe: the facilitator is reachable again, but may still not answer verify
+   * requests. Then tries a canary payment, whose judgement would close the breaker.
+   */
   async #tryVerifying(): Promise<void> {
     this.#breaker.halfOpen();
     if ((await this.#answersCanary()) || this.#closed || this.#breaker.state === "closed") return;
@@ -246,7 +260,8 @@ export class Facilitator {
   }
 
   /**
-   * Handles an answer to a settle request. The answer shows that the facilitator is reachable, but not whether it answers verifications.
+   * Notes that the facilitator has answered a settle request. This shows that it is reachable, but not that it answers verify
+   * requests. So a breaker that is not closed stays as it is.
    */
   #settleAnswered(): void {
     if (this.#breaker.state !== "closed") return;
@@ -260,8 +275,8 @@ export class Facilitator {
   }
 
   /**
-   * Marks the facilitator as unreachable. Only the first failure is logged. The first failure and each failed probe schedule the next
-   * probe. Further failed requests do not postpone it.
+   * Marks the facilitator as unreachable. Only the first failure is logged. The first failure, and then each failed probe,
+   * schedule the next probe. Other failed requests do not postpone it.
    */
   #markUnreachable(reason: string, { probe }: { probe: boolean }): void {
     if (this.#closed) return;

@@ -5,20 +5,23 @@ export type PaymentKind = {
   x402Version: 1 | 2;
   scheme: string;
   network: string;
-  /** Extension that the payment needs. */
+  /** Protocol extension that the payment needs, and that the facilitator must support too. */
   extension?: GasSponsoring | undefined;
 };
 
 /** Kinds and extensions that a facilitator has reported. */
 export type Supported = { kinds: readonly SupportedKind[]; extensions: readonly string[] };
 
-/** Kinds of payment that one facilitator supports. */
+/** A set of kinds of payment: those that one facilitator supports, or those that can be offered now. */
 export type Kinds = { supports(kind: PaymentKind): boolean };
 
-/** A facilitator may list all networks of a family: `eip155:*`. */
+/** End of a network name that means all networks of a family, as in `eip155:*`. A facilitator may report such names. */
 const ANY = ":*";
 
-/** Indexes the kinds that a facilitator has reported. There may be thousands of them, and every payment needs a lookup. */
+/**
+ * Makes an index of the kinds that a facilitator has reported. The list may have thousands of entries, and each payment needs a
+ * lookup in it.
+ */
 export function toKinds({ kinds: list, extensions: names }: Supported): Kinds {
   const isWild = ({ network }: SupportedKind) => network.endsWith(ANY);
   const exact = new Set(list.filter((kind) => !isWild(kind)).map((kind) => nameOf(kind, kind.network)));

@@ -16,11 +16,14 @@ const RETRY_AFTER_MS_MAX = 60_000;
 
 type Options = FacilitatorOptions & {
   facilitators: readonly FacilitatorConfig[];
-  /** Called with the kinds that can be offered, whenever a facilitator has reported its kinds. */
+  /** Called whenever a facilitator has reported its kinds, with all kinds of payment that can be offered now. */
   onKinds?: (offerable: Kinds) => void;
 };
 
-/** One or more facilitators. A verification may fail over to another one; a settlement never does. */
+/**
+ * All configured facilitators. If one does not answer a verify request, another one is asked. A settle request is never sent to
+ * another facilitator than the one that verified the payment.
+ */
 export class Facilitators {
   readonly #byUrl: ReadonlyMap<string, Facilitator>;
   readonly #log: Logger;
@@ -51,21 +54,23 @@ export class Facilitators {
   }
 
   /**
-   * Returns the kinds that can be offered. A kind can be offered if some facilitator supports it, or has not reported its kinds yet. An
-   * extension can be offered only if a facilitator has reported it. After each report of a facilitator, a new object is returned.
+   * Returns the kinds of payment that can be offered. A kind can be offered if some facilitator supports it, or has not reported
+   * its kinds yet. A kind that needs an extension can be offered only if a facilitator has reported that it supports it. The
+   * returned object stays the same until a facilitator reports its kinds again.
    */
   offerable(): Kinds {
     return this.#offerable;
   }
 
-  /** State of each facilitator, available or not: its origin, its breaker, and why it is unavailable. */
+  /** Returns the state of each facilitator: its origin, whether and why it is unavailable, and its breaker. */
   available(): FacilitatorState[] {
     return this.#all.map(({ state }) => state);
   }
 
   /**
-   * Checks whether the payment could settle now. Resolves with the URL of the facilitator that judged the payment valid, which must settle
-   * it. Throws `payment.rejected`, `payment.unavailable` if the offer itself is wrong, and what `judge` throws.
+   * Asks the facilitators whether the payment could be settled now. Resolves with the URL of the facilitator that judged it
+   * valid. The same facilitator must settle it. Throws `payment.rejected` if the payment is at fault, and `payment.unavailable`
+   * if the offer is, because the operator must correct it. Also throws all errors of `judge`.
    */
   async verify(
     request: FacilitatorRequest,
@@ -87,10 +92,10 @@ export class Facilitators {
   }
 
   /**
-   * Calls the facilitators that support this kind of payment, one after the other, until one has judged the payment. Resolves with its
-   * judgement and its URL. Facilitators that are reachable and have a free slot come first, in the order of the configuration. Throws
-   * `Unjudged` if none has judged it. Its code is `request.rate_limited` if too many verifications of this address wait at each of them,
-   * otherwise `payment.unavailable`.
+   * Asks the facilitators that support this kind of payment, one after the other, until one has judged the payment. Resolves with
+   * its judgement and its URL. Facilitators that are reachable and have a free slot come first, in the order of the
+   * configuration. Throws `Unjudged` if none has judged the payment. The error's code is `request.rate_limited` if at each
+   * facilitator too many verifications of this client address wait. Otherwise it is `payment.unavailable`.
    */
   async judge(
     request: FacilitatorRequest,
@@ -113,7 +118,10 @@ export class Facilitators {
     return this.#byUrl.has(url);
   }
 
-  /** Sends one settle request to this facilitator. Never rejects: if there is no usable answer, it resolves with an unknown outcome. */
+  /**
+   * Sends one settle request to the facilitator with this URL. Never rejects: without a usable answer, it resolves with an
+   * unknown outcome.
+   */
   async settle(request: FacilitatorRequest, url: string): Promise<SettleAnswer> {
     const facilitator = this.#byUrl.get(url);
     if (facilitator) return facilitator.settle(request);
@@ -130,12 +138,18 @@ export class Facilitators {
   }
 }
 
-/** Kind of a payment, and its token. The kind's `network` is the name in the payment: a CAIP-2 name, or a name of version 1. */
+/**
+ * Kind of a payment, and its token. `network` is the name in the payment: a CAIP-2 name such as `eip155:8453`, or the network's
+ * name in version 1 of the protocol. The token's own `network` is always a CAIP-2 name.
+ */
 type Offered = Omit<PaymentKind, "x402Version"> & {
   token: { network: string; asset: string; symbol: string };
 };
 
-/** Moves slow facilitators to the end: those that are unreachable or have no free slot. Otherwise every payer would wait for them. */
+/**
+ * Moves the facilitators that are unreachable or have no free slot to the end. If they came first, every payer would wait for
+ * them before another one is asked.
+ */
 function availableFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
   const isSlow = ([, facilitator]: readonly [string, Facilitator]) => facilitator.isSlow;
   return [...facilitators.filter((each) => !isSlow(each)), ...facilitators.filter(isSlow)];
@@ -143,11 +157,11 @@ function availableFirst(facilitators: readonly (readonly [string, Facilitator])[
 
 type Failure = NoVerdict & { name: string };
 
-/** No facilitator has judged a payment. */
+/** Error of a payment that no facilitator has judged. */
 export class Unjudged extends AppError {
   /** Whether the payment was sent to any facilitator. */
   readonly wasSent: boolean;
-  /** Whether any facilitator answered that the request is faulty. */
+  /** Whether any facilitator answered that the request itself is faulty, which the payer may have caused. */
   readonly isOfRequest: boolean;
 
   constructor(failures: readonly Failure[]) {

@@ -19,14 +19,15 @@ export type Token = {
   /** CAIP-2. */
   network: string;
   chainId: number;
-  /** Address as configured, which is how offers name the token. */
+  /** Address of the token's contract, spelled as in the configuration. Offers name the token with this spelling. */
   asset: string;
   symbol: string;
   payTo: string;
   scheme: SchemeName;
   method: AssetTransferMethod;
   /**
-   * Values of an offer's `extra` that a client needs to sign. An offer of version 2 also has the gateway's quote in its `extra`.
+   * Members of an offer's `extra` that a client needs to sign, such as the token's name and version. In version 2, `extra` also
+   * has the gateway's quote.
    */
   extra: Readonly<Record<string, string>>;
   /** Separator of the EIP-712 domain that payers sign for, in hex without 0x. */
@@ -50,9 +51,12 @@ export type Job = JobPrice & {
     versions: Versions;
     gasSponsorings: readonly GasSponsoring[];
   }[];
-  /** Kinds of payment that no facilitator supports in any version, such as `exact on eip155:8453`. Only tokens with a rate count. */
+  /**
+   * Kinds of payment, such as `exact on eip155:8453`, that were left out of `prices` because no facilitator supports them in any
+   * version of the protocol. A token whose rate is unknown is not listed here either.
+   */
   unsupported: readonly string[];
-  /** Quote that the price comes from. Undefined if it comes from the price list. */
+  /** Operator's quote that the price comes from. Undefined if the price comes from the price list. */
   operatorQuote?: OperatorQuote;
 };
 
@@ -61,11 +65,17 @@ export type Versions = { v1: boolean; v2: boolean };
 
 export type Catalog = {
   tokens: readonly Token[];
-  /** Tokens that are accepted only with signed offers from before a reload. */
+  /**
+   * Tokens that a reload has removed from the configuration. A payment in one of them is accepted only with a signed offer from
+   * before the reload.
+   */
   removedTokens: readonly Token[];
   /** Jobs whose policy is not disabled, in the order of the configuration. */
   onSale: readonly JobIds[];
-  /** Returns the job, if it has a price. The object stays the same until a rate or the supported kinds of payment change. */
+  /**
+   * Returns the job, if the price list has it. Returns the same object until a rate or the supported kinds of payment change, so
+   * that callers can use it as a cache key.
+   */
   find(ids: JobIds): Job | undefined;
   /** Returns a job that is for sale. Throws `job.not_found` and `job.disabled`. */
   get(ids: JobIds): Job;
@@ -77,13 +87,13 @@ type CatalogSources = {
   rateOf: RateOf<AcceptedToken>;
   isTokenValid: (token: AcceptedToken) => boolean;
   offerable: () => Kinds;
-  /** Tokens accepted only with earlier offers. */
+  /** Tokens that are accepted only with offers from before a reload. */
   removed?: readonly AcceptedToken[];
 };
 
 /**
- * Creates the catalog: the jobs for sale, their policies, and their amounts in each token. A token has no price if its configuration is not
- * valid, or if its kind of payment cannot be offered.
+ * Creates the catalog, which has the jobs for sale, their policies, and their amounts in each token. A job has no amount in a
+ * token whose configuration does not match its contract, or whose kind of payment cannot be offered.
  */
 export function toCatalog(
   x402: X402Toml,
@@ -153,7 +163,9 @@ export function toCatalog(
   };
 }
 
-/** Returns the catalog of a draining deployment. It knows the tokens and sells nothing. */
+/**
+ * Returns the catalog of a draining deployment. It still has the tokens, so that earlier payments can be read, but sells no job.
+ */
 export function toDrained(catalog: Catalog): Catalog {
   return {
     ...catalog,
@@ -164,7 +176,7 @@ export function toDrained(catalog: Catalog): Catalog {
   };
 }
 
-/** Error for every client that wants to buy while the deployment is draining. */
+/** Returns the error for a client that wants to buy while the deployment is draining. */
 export function drainingError(): AppError {
   return new AppError("payment.unavailable", {
     reason: "this deployment is draining (postern x402 --drain)",
@@ -174,7 +186,10 @@ export function drainingError(): AppError {
   });
 }
 
-/** Returns a catalog that sells nothing while payments are unaudited. */
+/**
+ * Returns a catalog that sells nothing while payments are unaudited. They are unaudited after an operator has adopted a Redis
+ * that may have lost data, until an audit has compared its payments with the chain.
+ */
 export function toClosedWhileUnaudited(catalog: Catalog, isUnaudited: () => boolean): Catalog {
   return {
     ...catalog,
@@ -185,7 +200,7 @@ export function toClosedWhileUnaudited(catalog: Catalog, isUnaudited: () => bool
   };
 }
 
-/** Returns the error for every client that wants to buy between an adoption of Redis and the audit that must follow it. */
+/** Returns the error for a client that wants to buy after an adoption of Redis and before the audit that must follow it. */
 export function unauditedError(): AppError {
   return new AppError("payment.unavailable", {
     reason:
@@ -196,10 +211,13 @@ export function unauditedError(): AppError {
   });
 }
 
-/** A job of the price list. `cached` is the job with its amounts at the last known rates. */
+/** A job of the price list. `cached` is the job with its amounts, and the inputs from which they were computed. */
 type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: PriceInputs; job: Job } | undefined };
 
-/** Inputs of all prices: the rates of the tokens with a valid configuration, and the kinds of payment that can be offered. */
+/**
+ * Everything that the amounts of all jobs depend on: the rates of the tokens whose configuration is valid, and the kinds of
+ * payment that can be offered.
+ */
 type PriceInputs = { rates: ReadonlyMap<AcceptedToken, string | undefined>; kinds: Kinds };
 
 /**
@@ -236,7 +254,10 @@ function versionsOf({ network, v1, v1Network, scheme }: Token, kinds: Kinds): Ve
   };
 }
 
-/** Returns the extensions by which a facilitator can send a payer's approval of this token to the chain. */
+/**
+ * Returns the protocol extensions by which a payer without gas can have a facilitator send the approval of this token to the
+ * chain. Only extensions that a facilitator supports are returned.
+ */
 export function gasSponsoringsOf(
   { method, scheme, network, extra }: Token,
   supports: Kinds["supports"],
@@ -262,10 +283,10 @@ export function createLogTokenKinds(tokens: readonly Token[], log: Logger) {
   };
 }
 
-/** `Retry-After` of a job without a price, because a rate may be known again by then. */
+/** `Retry-After` for a job without a price. A rate that is missing now may be known again after this time. */
 const RATE_RETRY_MS = 10_000;
 
-/** Throws `price.unavailable` if the job has no price in any token. */
+/** Throws `price.unavailable` if the job has no amount in any token. */
 export function assertOffered(job: Job): void {
   const error = noOfferError(job);
   if (error !== undefined) throw error;
@@ -285,7 +306,7 @@ export function noOfferError({ prices, unsupported, jobIndex, serviceId }: Job):
   });
 }
 
-/** Returns a job's path. Payments are bound to this path. */
+/** Returns the path of a job's URL. The record of a payment has it, and the payment cannot buy at another path. */
 export function jobPath(ids: JobIds): string {
   return `/x402/jobs/${jobKey(ids)}`;
 }

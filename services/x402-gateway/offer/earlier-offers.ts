@@ -4,7 +4,10 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Catalog, Token } from "./catalog.ts";
 import { SHARED_SECONDS } from "./offer.ts";
 
-/** Offers under an earlier configuration, until the last one expires. */
+/**
+ * Tokens and prices of a configuration from before a reload, with which clients may still pay. Kept until the last offer that was
+ * made with them expires (`until`).
+ */
 export type EarlierOffers = {
   /** Unix ms. */
   until: number;
@@ -12,7 +15,7 @@ export type EarlierOffers = {
   catalog: Pick<Catalog, "find">;
 };
 
-/** Returns the offers of a gateway that is about to be replaced in this process. */
+/** Returns the offers of this process's current gateway, which a reload of the configuration is about to replace. */
 export function toEarlierOffers(
   { accepted_tokens: tokens, quote_ttl_secs }: X402Toml,
   catalog: Catalog,
@@ -22,8 +25,8 @@ export function toEarlierOffers(
 }
 
 /**
- * Returns the tokens that only earlier offers accept. Such an offer counts only if its money goes to an address that is still configured,
- * because the key of a removed address may be lost.
+ * Returns the tokens that only earlier offers accept, because a reload has removed them. Such a token is left out if no token of
+ * the new configuration has its payment address: the operator may have lost the key of a removed address, and the money with it.
  */
 export function removedTokens(
   earlier: readonly EarlierOffers[],
@@ -45,8 +48,8 @@ function nameOf({ network, asset }: AcceptedToken): string {
 }
 
 /**
- * Creates a function that returns the earlier amounts of a job in a token, for version 1. Payments of version 1 do not return a signed
- * offer, so the gateway must remember the amounts.
+ * Creates a function that returns the amounts that earlier offers had for a job in a token. Only version 1 needs it: its payments
+ * do not return a signed offer, so the gateway must remember the amounts itself.
  */
 export function createEarlierAmounts(earlier: readonly EarlierOffers[], clock: Clock) {
   return (ids: JobIds, { network, asset, payTo }: Token): bigint[] =>

@@ -5,16 +5,19 @@ import type { Job, Token } from "./catalog.ts";
 /** A selection of a job's offers for one 402. */
 export type Narrowed = {
   job: Job;
-  /** Cache key, different for each selection of the same job. Undefined if the selection must not be cached. */
+  /**
+   * Key under which the 402 of this selection may be cached, different for each selection of the same job. Undefined if it must
+   * not be cached.
+   */
   key: string | undefined;
 };
 
 export type NarrowOffers = ReturnType<typeof createNarrowOffers>;
 
 /**
- * Creates the functions that select the offers of a 402. They keep the offers on the networks in the query (`?network=eip155:8453`,
- * repeated or with commas), but at most the first `offersMax` in the order of the configuration. The header of a 402 grows with each offer,
- * and proxies refuse large headers.
+ * Creates the functions that select the offers of a 402. If the query names networks (`?network=eip155:8453`, repeated or with
+ * commas), only offers on these networks are kept. Of them, the first `offersMax` in the order of the configuration are kept.
+ * This limit exists because the header of a 402 grows with each offer, and proxies refuse large headers.
  */
 export function createNarrowOffers(tokens: readonly Token[], offersMax: number | undefined) {
   const accepted = [...new Set(tokens.map(({ network }) => network))];
@@ -24,15 +27,16 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
     const isAll = networks.length === accepted.length;
     const found = isAll ? job.prices : job.prices.filter(({ token }) => networks.includes(token.network));
     const prices = found.slice(0, offersMax);
-    // A client can request any set of networks, so the cache holds only single networks and the set of all networks.
+    // A client can name any set of networks. If each set had a cache key, a client could fill the cache. So only single networks
+    // and the set of all networks have one.
     const key = isAll ? "" : networks.length === 1 ? networks[0] : undefined;
     return { job: prices.length === job.prices.length ? job : { ...job, prices }, key };
   }
 
   return {
     /**
-     * Returns the selection for an unpaid request. Throws `payment.network_not_offered` if no token is accepted on the networks of the
-     * query.
+     * Returns the offers for a request without a payment. Throws `payment.network_not_offered` if the query names only networks
+     * on which no token is accepted.
      */
     select(job: Job, target: string): Narrowed {
       const named = networksIn(target);
@@ -42,7 +46,10 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
       return narrowed(job, networks);
     },
 
-    /** Returns the selection for a refused payment. If the query leaves no offer, the selection has all networks. */
+    /**
+     * Returns the offers for the 402 that refuses a payment. If the query leaves no offer, it is ignored, because the client has
+     * to learn why its payment was refused.
+     */
     selectOrAll(job: Job, target: string): Narrowed {
       const named = networksIn(target);
       const networks = accepted.filter((network) => named === undefined || named.has(network));
@@ -52,7 +59,7 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
   };
 }
 
-/** Returns the networks in the query. Undefined if it has none. */
+/** Returns the networks that the query names. Undefined if it names none. */
 function networksIn(target: string): Set<string> | undefined {
   const query = rawQuery(target);
   if (query === "") return undefined;

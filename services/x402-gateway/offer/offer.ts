@@ -13,19 +13,24 @@ type PaymentRequirementsV1 = Omit<Sdk, "outputSchema"> & { outputSchema?: object
 export type OfferSettings = {
   publicUrl: string;
   shop: ShopFacts;
-  /** Maximum validity of an authorization, as the offers state it. */
+  /** Maximum validity of an authorization that the offers tell clients (`maxTimeoutSeconds`). */
   maxTimeoutSeconds: number;
-  /** Maximum validity that is accepted. It exceeds the offered one, because clients sign for longer and their clocks may be ahead. */
+  /**
+   * Maximum validity of an authorization that the gateway accepts. It is longer than the one in the offers, because clients sign
+   * for longer than the offer says, and their clocks may be ahead.
+   */
   windowSecondsMax: number;
-  /** Whether offers of version 2 name the payment flow. */
+  /** Whether offers of version 2 say that a payment settles before its job runs (`UPFRONT`). */
   offersFlow: boolean;
   /** Minimum time that an offer is valid. */
   ttlSeconds: number;
-  /** Secrets for the MACs of offers. The first one signs; a MAC by any of them is accepted. */
+  /** Secrets for the MACs of offers. The first one makes new MACs. A MAC by any of them is accepted. */
   macSecrets: readonly [Secret, ...Secret[]];
-  /** Time limit of a settle request. An authorization that ends sooner could not be settled. */
+  /**
+   * Time limit of a settle request. An authorization that ends sooner is refused, because it could expire before it is settled.
+   */
   settleTimeoutSeconds: number;
-  /** Returns the amounts that recent offers of version 1 had for a job in a token. */
+  /** Returns the amounts that offers from before a reload had for a job in a token. Only version 1 needs them. */
   earlierAmounts?: (job: Job, token: Token) => readonly bigint[];
 };
 
@@ -42,12 +47,14 @@ export function toOfferSettings(x402: X402Toml): OfferSettings {
   };
 }
 
-/** Offers made within this time share their expiry, so that one answer serves many requests. */
+/**
+ * Offers made within the same ten seconds have the same expiry. So they are equal, and one 402 can be cached for many requests.
+ */
 export const SHARED_SECONDS = 10;
 
 /**
- * Returns when an offer made now expires, in unix seconds: after the promised time, or earlier, with the operator's quote that
- * its price comes from.
+ * Returns the time when an offer that is made now expires, in unix seconds. The offer lasts at least `ttlSeconds`. If its price
+ * comes from an operator's quote, it does not last longer than that quote.
  */
 export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, nowSeconds: number): number {
   const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + ttlSeconds;
@@ -77,8 +84,9 @@ export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequiremen
 }
 
 /**
- * Makes an offer of version 2, which clients return with their payment. If you add a field beside `extra`, also add it to `accepted` in
- * header.ts. If the field binds the gateway, also add it to the terms and to their digest, and raise the version of the digest's text.
+ * Makes an offer of version 2. Clients return it with their payment. If you add a field beside `extra`, also add it to `accepted`
+ * in header.ts. If the gateway promises something with the field, also add it to `OfferTerms` and to `termsDigest`, and raise the
+ * version of the digest's text.
  */
 export function toRequirements(terms: OfferTerms, token: Token, extra: Partial<OfferExtra & typeof UPFRONT>) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
@@ -117,7 +125,7 @@ export function toRequirementsV1(
   };
 }
 
-/** Terms that an offer promises to a client. */
+/** Terms that an offer promises to a client. Its MAC covers them. */
 export type OfferTerms = {
   /** URL of the selling gateway. A gateway with the same secret but another URL does not accept the offer. */
   publicUrl: string;
@@ -130,7 +138,7 @@ export type OfferTerms = {
   maxTimeoutSeconds: number;
   /** Unix seconds. */
   expiry: number;
-  /** Digest of the operator's quote that the price comes from. Undefined if it comes from the price list. */
+  /** Digest of the operator's quote that the price comes from. Undefined if the price comes from the price list. */
   operatorQuoteDigest: string | undefined;
 };
 
@@ -145,27 +153,35 @@ export function termsOf(
 }
 
 /**
- * Payment flow in an offer's `extra` (x402 v2, section 6.1): a payment settles before its job runs. The signed terms leave it out, because
- * every payment settles first, even if its offer does not name a flow.
+ * Member of an offer's `extra` that names its payment flow (x402 v2, section 6.1). "upfront" means that a payment settles before
+ * its job runs. The MAC of an offer does not cover it, because this gateway settles every payment first, even if its offer names
+ * no flow.
  */
 export const UPFRONT = { paymentFlow: "upfront" } as const;
 
-/** Proof of an offer. A client gets it in `extra` and returns it unchanged. */
+/**
+ * Proof that this gateway has made an offer. A client gets it in the offer's `extra` and returns it unchanged with the payment.
+ */
 export type OfferExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
 
 /**
- * Form of an offer's MAC: 32 bytes in base64url. The last digit has two unused bits, which must be 0, so that a MAC has only one spelling.
+ * Form of an offer's MAC: 32 bytes in base64url. The last digit has two unused bits, which must be 0. With other bits, the same
+ * MAC could be written in several ways.
  */
 const MAC = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 
-/** Returns the job's `X-X402-QUOTE-DIGEST`. It is the operator's own digest if the price comes from an operator's quote. */
+/**
+ * Returns the digest of the offer, which the runner gets as `X-X402-QUOTE-DIGEST`. If the price comes from an operator's quote,
+ * it is the digest of that quote.
+ */
 export function offerDigest(terms: OfferTerms): string {
   return terms.operatorQuoteDigest ?? termsDigest(terms);
 }
 
 /**
- * Returns SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. The first part is the version of the text. Version
- * 1 had no public URL, and its offers are no longer accepted.
+ * Returns the SHA-256 hash of the terms, as 0x and 64 hex digits. The hashed text has the length of each term before the term, so
+ * that no two lists of terms give the same text. Its first part is the version of the text. Version 1 had no public URL, and its
+ * offers are no longer accepted.
  */
 function termsDigest(terms: OfferTerms): string {
   const { publicUrl, serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry } = terms;
@@ -176,13 +192,13 @@ function termsDigest(terms: OfferTerms): string {
   return `0x${createHash("sha256").update(text).digest("hex")}`;
 }
 
-/** Signs the terms, so that no replica has to remember its offers. */
+/** Signs the terms. Any replica with the secret can later check a returned offer, so no replica has to remember its offers. */
 function signOffer(terms: OfferTerms, secret: Secret): OfferExtra {
   const quoteMac = hmacSha256(secret, Buffer.from(termsDigest(terms))).toString("base64url");
   return { quoteDigest: offerDigest(terms), quoteExpiry: terms.expiry, quoteMac };
 }
 
-/** Whether one of these secrets signed exactly these terms. */
+/** Whether the MAC in `extra` was made over exactly these terms, with one of these secrets. */
 export function isOurOffer(terms: OfferTerms, extra: OfferExtra, secrets: readonly Secret[]): boolean {
   if (extra.quoteDigest !== offerDigest(terms) || !MAC.test(extra.quoteMac)) return false;
   return isSignedByAny(secrets, Buffer.from(extra.quoteMac, "base64url"), Buffer.from(termsDigest(terms)));

@@ -18,23 +18,26 @@ import {
 } from "../../../shared/pricing/job-quote.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 
-/** A quote of an operator's pricing engine. A request with the quote buys at its price. */
+/** A quote that an operator's pricing engine has signed. A request that sends it buys the job at its price. */
 export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
 
 type Deps = {
   /** Addresses of the operators whose quotes are accepted. */
   operators: readonly Address[];
-  /** EIP-712 domain that operators sign for. Undefined if no quotes are accepted. */
+  /** EIP-712 domain for which operators sign their quotes. Undefined if no quotes are accepted. */
   domain: Eip712Domain | undefined;
   metadataPrefix: string;
-  /** Clock of Redis, which also expires the used quotes. */
+  /** Clock of Redis. Redis itself deletes the record of a used quote by this clock. */
   clock: Clock;
 };
 
-/** Header that pricing engines tell their clients to use. Clients need not know the operator's own prefix. */
+/**
+ * Header in which every gateway accepts a quote, regardless of its `metadata_prefix`. Pricing engines name it to their clients,
+ * who need not know the prefix.
+ */
 const DEFAULT_HEADER = "X-PLATFORM-QUOTE";
 
-/** Returns the headers that may have a quote. A request uses one of them. */
+/** Returns the names of the headers in which a quote may be sent. A request must use only one of them. */
 export function quoteHeaders(metadataPrefix: string): string[] {
   return [...new Set([platformKeys(metadataPrefix).quote.toUpperCase(), DEFAULT_HEADER])];
 }
@@ -42,7 +45,10 @@ export function quoteHeaders(metadataPrefix: string): string[] {
 const HEADER_BYTES_MAX = 4096;
 /** Tolerance for an operator's clock that is ahead of Redis' clock. */
 const CLOCK_SKEW_SECONDS = 30n;
-/** Limit on the life of a quote, because Redis must remember a used quote until it has expired. */
+/**
+ * Limit on the validity of a quote. Redis must remember a used quote until it has expired, so a quote without a limit would be
+ * stored forever.
+ */
 const LIFE_SECONDS_MAX = 30n * 86_400n;
 
 /** Reads the operators' quotes in requests. */
@@ -60,9 +66,9 @@ export class OperatorQuotes {
   }
 
   /**
-   * Reads a quote, and verifies its job, its expiry and its operator's signature. Returns undefined if the request has no quote.
-   * Throws `quote.malformed`, `quote.rejected` and `quote.expired`. None of these errors is a 402, because a client would answer
-   * the 402 by paying the list price.
+   * Reads the quote of a request, and verifies its job, its expiry and its operator's signature. Returns undefined if the request
+   * has no quote. Throws `quote.malformed`, `quote.rejected` and `quote.expired`. None of these errors is a 402, because a client
+   * would answer a 402 by paying the list price in it.
    */
   read(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
     if (this.#headers.every((header) => req.headers[header] === undefined)) return undefined;
@@ -78,7 +84,10 @@ export class OperatorQuotes {
     return { quote, digest: toHex(digest) };
   }
 
-  /** Reads the quote of a repeated payment, which is answered in any case. Returns undefined if the quote is no longer accepted. */
+  /**
+   * Reads the quote of a request that repeats a payment. The payment gets its first answer even if the quote is no longer
+   * accepted, so this function does not throw: it returns undefined then.
+   */
   readIfAccepted(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
     try {
       return this.read(req, ids);
@@ -89,8 +98,8 @@ export class OperatorQuotes {
 }
 
 /**
- * Returns the use of a quote that the claim records: its digest, and the time until which Redis remembers the use (unix ms). The quote is
- * still valid during its last second.
+ * Returns the record by which the claim marks a quote as used: its digest, and the time until which Redis remembers it (unix ms).
+ * One second is added to the expiry, because the quote is still valid during its last second.
  */
 export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
   return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };

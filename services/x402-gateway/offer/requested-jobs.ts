@@ -17,7 +17,8 @@ export class RequestedJobs {
 
   /**
    * Returns the requested job, at its list price or at the price of the operator's quote in the request. Throws `job.not_found`,
-   * `job.disabled` and `quote.*`. For a callback receiver that is not allowed, it throws `request.malformed` or `callback.refused`.
+   * `job.disabled` and `quote.*`. Throws `request.malformed` or `callback.refused` if the request names a callback receiver that
+   * is not allowed.
    */
   jobOf(req: IncomingMessage, ids: JobIds): Job {
     const { catalog, operatorQuotes } = this.#deps;
@@ -31,7 +32,10 @@ export class RequestedJobs {
     return quoted;
   }
 
-  /** Returns the callback for the end of the call that this request buys. */
+  /**
+   * Returns the receiver that gets a message when the call that this request buys has ended. It comes from the request or from
+   * the job's configuration.
+   */
   callbackFor(req: IncomingMessage, { callbackUrl }: Job): ChosenCallback | undefined {
     return this.#deps.readCallback(
       req,

@@ -6,8 +6,8 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { inAcceptedToken, type SignedPayment } from "./header.ts";
 
 /**
- * The authorization was used or cancelled before the gateway received the payment. `block` was the chain's head at the check: the use or
- * cancellation is in that block or in an earlier one.
+ * Error of a payment whose authorization was used or cancelled before the gateway received it. `block` is the newest block at the
+ * time of the check, so the use or the cancellation is in that block or an earlier one.
  */
 export class AlreadySpent extends AppError {
   readonly block: bigint;
@@ -27,11 +27,14 @@ type Deps = { spentElsewhere: SpentElsewhereList; clock: Clock; log: Logger };
 export type NoteSpent = ReturnType<typeof createNoteSpent>;
 
 /**
- * Creates the function that records for the operator which payments were refused as `AlreadySpent`. The payer may have paid, if
- * another party sent the payment to the chain.
+ * Creates the function that records payments that were refused as `AlreadySpent`, for the operator. The payer may have paid
+ * nevertheless, if someone other than this gateway sent the payment to the chain.
  */
 export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
-  /** Recorded refusals. `Chains` caches a refusal and throws the same object again, but each object is recorded only once. */
+  /**
+   * Recorded refusals. `Chains` caches a refusal and throws the same object for later requests with the same payment, which must
+   * not be recorded again.
+   */
   const noted = new WeakSet<AlreadySpent>();
 
   return async function noteSpent(signed: SignedPayment, ids: JobIds, refusal: AlreadySpent): Promise<void> {

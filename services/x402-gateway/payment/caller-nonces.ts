@@ -25,18 +25,18 @@ const FREE = defineScript({
   reply: nothing,
 });
 
-/** Hash of the nonce in a caller's proof, and the time until which Redis remembers the nonce (unix ms). */
+/** Hash of the nonce in a caller's proof, and the time until which Redis remembers that the nonce is used (unix ms). */
 export type CallerNonce = { hash: string; keptUntil: number };
 
 export type CallerNonces = ReturnType<typeof createCallerNonces>;
 
 /**
  * Stores the used nonces of callers' proofs, so that each proof buys only once. The hash of a nonce chooses the partition that
- * stores it, so that a payment of any payer finds it. If the payment is in that partition too, its claim uses up the nonce.
- * Otherwise, the nonce is reserved before the claim is sent, and the reservation is proven.
- *
- * A refused claim, or one with an unknown outcome, frees no nonce: another gateway may claim a copy of the payment and rely on
- * the reservation. The reservation ends at `keptUntil`, or once the payment is known to be void.
+ * stores it, so that the nonce is found regardless of who pays. If the payment is in that partition too, its claim uses up the
+ * nonce in the same step. Otherwise, the nonce is first reserved in its partition. The claim is sent only once the reservation is
+ * proven, which means that it survives a failover.
+ * A nonce is not freed if its claim is refused or has an unknown outcome. Another gateway may claim a copy of the payment at the
+ * same time, and rely on the reservation. The reservation ends at `keptUntil`, or once the payment is known to be void.
  */
 export function createCallerNonces(
   partitions: Partitioned<Pick<IngressPartition, "partition" | "beginWrite">>,
@@ -64,9 +64,9 @@ export function createCallerNonces(
     },
 
     /**
-     * Reserves the nonce for a call. Resolves with "" if it is reserved, or with the reason why the claim must refuse it. Resolves with
-     * undefined if the nonce needs no reservation, because the claim itself uses it up. Throws `queue.unavailable` before anything is
-     * claimed.
+     * Reserves the nonce for a call. Resolves with "" if it is reserved, or with the reason why it is refused, which the caller
+     * must pass to the claim. Resolves with undefined if the nonce needs no reservation, because the claim itself uses it up.
+     * Throws `queue.unavailable` before anything is claimed.
      */
     async reserve(callId: string, { hash, keptUntil }: CallerNonce): Promise<NonceRefusal | "" | undefined> {
       if (isAtHome(callId, hash)) return undefined;
@@ -78,7 +78,10 @@ export function createCallerNonces(
       });
     },
 
-    /** Frees a nonce whose payment is void. Must be called only once no failover can undo that state. */
+    /**
+     * Frees a nonce whose payment is void. It must be called only once the void state is proven: if a failover could undo that
+     * state, the payment could still be made, and the nonce would be used twice.
+     */
     async free(callId: string, hash: string): Promise<void> {
       if (isAtHome(callId, hash)) return;
       const { keys, free } = homeOf(hash);

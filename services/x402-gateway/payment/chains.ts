@@ -15,54 +15,67 @@ import type { AcceptedPayment } from "./header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
 const RPC_TIMEOUT_MS = 5000;
-/** A node counts as unavailable if it has not reported a head for this long. It is polled every two seconds. */
+/** A node counts as unavailable if it has not reported its newest block for this long. It is asked for it every two seconds. */
 const STALE_MS = 15_000;
 /** Limit on concurrent reads of one node. A client needs no money to cause any number of reads. */
 const READS_MAX = 64;
 const READS_WAITING_MAX = 1024;
 const REFUSED_MS = 2000;
 
-/** Chain of a token, and the settings for reading the token's contract. */
+/** Chain of a token, and the settings and limits for reading the token's contract there. */
 export type TokenChain = {
   chain: Chain;
-  /** Order of the token's events. Only tokens with EIP-3009 have one. */
+  /** Order in which the token's contract emits the two events of a payment. Only tokens with EIP-3009 have it. */
   eventOrder: EventOrder | undefined;
-  /** Whether a call is queued only after the receipt of its transaction has shown the payment. */
+  /**
+   * Whether a call is queued only after the receipt of its payment's transaction has shown the transfer. Otherwise the
+   * facilitator's answer is enough to queue it.
+   */
   wantsReceipt: boolean;
   watch: TokenWatch;
-  /** Shares the node fairly among clients, for reads that unauthenticated clients can cause. */
+  /**
+   * Limit on reads of the node that clients can cause without authentication. It shares the node fairly among their addresses.
+   */
   readLimit: FairLimit;
 };
 
 /** The chain that decides whether a payment was made, or the reason why no chain can be read. */
 export type PaymentChain =
   | TokenChain
-  /** No node of the token's chain is configured, so the facilitator's answer is final. */
+  /** No node of the token's chain is configured, so the facilitator's answer is trusted. */
   | "trusted"
   /** The token is no longer in the configuration, so no node is known. */
   | "unknown";
 
 type TokenName = { network: string; asset: string };
 
-/** State of a payment on the chain before its claim. */
+/** Findings of the check of a payment on the chain, before its claim. */
 export type ChainCheck = {
-  /** A block before the claim: the payment cannot be in an earlier block. 0 if no chain can be read. */
+  /**
+   * Block from which a search for the payment must begin: the payment cannot be in an earlier block. 0 if no chain can be read.
+   */
   block: bigint;
   /** Time at which `block` was read (unix ms). */
   at: number;
-  /** Approval that came with the payment. Undefined if the payer's allowance is large enough without it. */
+  /**
+   * Approval of Permit2 that came with the payment and that the facilitator must send. Undefined if the payer's allowance for
+   * Permit2 is large enough without it.
+   */
   approval?: SentApproval | undefined;
 };
 
-/** Parts of a request that a chain check needs. */
+/** Facts about a request that its check on the chain needs. */
 export type CheckedRequest = {
   /** Rate-limit key of the client's address. */
   clientKey: string;
-  /** Counts a check of an approval as a contract call, because the token may call the payer's contract. Throws `request.rate_limited`. */
+  /**
+   * Counts the check of an approval against the client's limit on contract calls, because the token may call the payer's contract
+   * for it. Throws `request.rate_limited`.
+   */
   countApproval: () => void;
 };
 
-/** Settings of `createChain` that the configuration does not have. Tests set them. */
+/** Settings of `createChain` that no configuration file has, but that tests set. */
 export type NodeTimes = Partial<Pick<ChainOptions, "timeoutMs" | "recheckMs">>;
 
 type Options = { nodeTimes?: NodeTimes | undefined; clock: Clock; log: Logger };
@@ -85,7 +98,7 @@ export class Chains {
     });
     for (const token of tokens) {
       const shared = this.#sharedBy(token, options);
-      // The configuration accepts a token without a node only if it trusts its facilitators.
+      // The configuration requires `trust_facilitator` for a token without a node.
       if (shared === undefined) {
         this.#byToken.set(nameOf(token), "trusted");
         continue;
@@ -100,8 +113,8 @@ export class Chains {
   }
 
   /**
-   * Returns the chain that a token shares with all tokens of the same node, `confirmations` and `void_depth`. Undefined if the token has no
-   * node.
+   * Returns the token's chain. Tokens with the same node, `confirmations` and `void_depth` share one. Undefined if the token has
+   * no node.
    */
   #sharedBy(token: AcceptedToken, { nodeTimes, clock, log }: Options): SharedChain | undefined {
     const { network, rpc_url: rpcUrl, confirmations, void_depth: voidDepth } = token;
@@ -129,10 +142,10 @@ export class Chains {
   }
 
   /**
-   * Checks on the chain that this payment could be made now. Client addresses share the node's slots fairly: if
-   * too many checks of one address wait, no other address is refused. Concurrent requests of one address for the same payment share one check.
-   * A refusal is cached for two seconds. The approval that came with the payment is checked only if the payer's allowance is too small.
-   *
+   * Checks on the chain that this payment could be made now. The limit on reads of the node is fair: if too many checks from one
+   * client address wait, only that address is refused. Concurrent requests from one address for the same payment share one check.
+   * A refusal is cached for two seconds. The approval that came with the payment is checked only if the payer's allowance is too
+   * small without it.
    * Throws `payment.spent_elsewhere`, `payment.rejected` if the payer's balance is too small, `payment.allowance_required`,
    * `request.rate_limited`, and `payment.unavailable` if the node does not answer.
    */
@@ -145,13 +158,15 @@ export class Chains {
     return this.#checks.get(key, () => readChainCheck(tokenChain, signed, request));
   }
 
-  /** Whether the token has no known problem. */
+  /** Whether no check has found a difference between the token's configuration and its contract. */
   isTokenValid(token: TokenName): boolean {
     const tokenChain = this.of(token);
     return typeof tokenChain === "string" || tokenChain.watch.problems().length === 0;
   }
 
-  /** Each chain, and whether its node answers. If it does not, `since` is the time of its last answer. */
+  /**
+   * Returns each chain, and whether its node answers. `since` is the time of the last answer of a node that no longer answers.
+   */
   available(): { network: string; ok: boolean; since?: string }[] {
     return [...this.#shared.values()].map(({ network, chain }) => ({
       network,
@@ -160,8 +175,8 @@ export class Chains {
   }
 
   /**
-   * Resolves once each token was checked, or its node was found unavailable. Rejects with `start.config_invalid` if a token is not as
-   * configured.
+   * Resolves once each token was compared with its contract, or its node did not answer. Rejects with `start.config_invalid` if
+   * the configuration of a token does not match its contract.
    */
   async start(): Promise<void> {
     for (const { chain } of this.#shared.values()) chain.start();
@@ -195,15 +210,15 @@ async function readChainCheck(
   if (isSpent) throw new AlreadySpent(head.number);
   if (balance < value) throw unfunded(balance, value);
   const approval = allowance < value ? await neededApproval(tokenChain, signed, request) : undefined;
-  // After a reorganisation, the authorization may be used in a block with a lower number than the current head. So a search for
-  // the use must begin `confirmations` blocks earlier.
+  // After a reorganisation of the chain, the authorization may be used in a block with a lower number than the newest block has
+  // now. So a search for its use must begin `confirmations` blocks earlier.
   const depth = BigInt(tokenChain.chain.confirmations);
   return { block: head.number > depth ? head.number - depth : 0n, at: head.at, approval };
 }
 
 /**
- * Returns the approval that came with a payment whose allowance is too small. Throws `payment.allowance_required` unless the approval can
- * be used.
+ * Returns the approval that came with a payment whose allowance is too small without it. Throws `payment.allowance_required` if
+ * no approval came, or if it cannot be used.
  */
 async function neededApproval(
   tokenChain: TokenChain,
@@ -246,8 +261,8 @@ function nameOf({ network, asset }: TokenName): string {
 }
 
 /**
- * Whether an error may be cached: only a refusal may, because a failed node may answer next time. A success is never cached, because it may
- * be wrong a moment later.
+ * Whether an error may be cached. Only the refusal of a payment may be. A failure of the node is not cached, because the node may
+ * answer next time. A success is never cached either, because the payer may spend the money a moment later.
  */
 function isRefusal(error: unknown): boolean {
   return !CODES[toAppError(error).code].retryable;
@@ -256,8 +271,8 @@ function isRefusal(error: unknown): boolean {
 type UnavailableCode = "payment.unavailable" | "result.sign_in_unavailable";
 
 /**
- * Throws `code`, because the node does not answer now. If `cause` is `request.rate_limited` (too many checks of this address wait), throws
- * `cause` itself.
+ * Throws the error for a client whose request needs a node that does not answer now. But if `cause` says that too many checks of
+ * the client's address wait (`request.rate_limited`), throws `cause` itself.
  */
 export function throwUnavailable(cause: unknown, code: UnavailableCode = "payment.unavailable"): never {
   if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;

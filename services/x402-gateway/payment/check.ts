@@ -23,7 +23,7 @@ import { assertWindow, type MatchedOffer, matchOffer } from "./match-offer.ts";
 import type { PaidRequest } from "./paid-request.ts";
 import { createUnpaidAllowances, type VerificationTask, Verifier, wasSent } from "./unpaid-verifies.ts";
 
-/** Differences between the paid route and the dry-run. */
+/** Differences between the checks of the paid route and those of the dry-run, which only checks whether a client could buy. */
 export type CheckMode = {
   /** Whether the body of a request for this job is read. */
   takesBody: (job: Job) => boolean;
@@ -33,7 +33,7 @@ export type CheckMode = {
 
 export const PAID_MODE: CheckMode = { takesBody: () => true, runFairly: (_clientKey, work) => work() };
 
-/** A new payment that passed all checks, with their findings. */
+/** A new payment that passed all checks, with the facts that they found. */
 export type Admitted = {
   kind: "admitted";
   signed: AcceptedPayment;
@@ -48,7 +48,7 @@ export type Admitted = {
   chainCheck: ChainCheck;
 };
 
-/** Parts of a gateway that the paid route and the dry-run share. */
+/** Parts of a gateway that the checks of the paid route and of the dry-run share. */
 export type CheckParts = {
   x402: X402Toml;
   requestedJobs: RequestedJobs;
@@ -65,9 +65,9 @@ export type CheckParts = {
 type Deps = CheckParts & { assertFits: AssertFits; mode: CheckMode };
 
 /**
- * Makes all checks of a new payment. Some checks cost a request to a facilitator or a node. Allowances limit how many of these
- * a payer or an address may cause per minute without paying in the end. The dry-run route, which only checks whether a client
- * could buy, has its own instance. So dry-runs do not use up the allowances of payments.
+ * Makes all checks of a new payment. Some checks cost a request to a facilitator or a node. Allowances limit how many such checks
+ * a payer or an address may cause per minute if they do not pay in the end. The dry-run route has its own instance of this class,
+ * so that dry-runs do not use up the allowances of payments.
  */
 export class PaymentCheck {
   readonly #deps: Deps;
@@ -87,9 +87,9 @@ export class PaymentCheck {
   }
 
   /**
-   * Makes all checks that can refuse a new payment. None of them moves money. The body is read only after the check on the chain, which
-   * refuses a payer without money or with a spent authorization. Until then, the token's node is the only service that is called. If the
-   * payer is a contract, the node also checks its signature.
+   * Makes all checks that can refuse a new payment. None of them moves money. The body is read only after the check on the chain,
+   * which refuses a payer without money or with a spent authorization. So a client needs money to make the gateway read its body.
+   * Until then, only the token's node is called. If the payer is a contract, that call includes the check of its signature.
    */
   async check(paid: PaidRequest): Promise<Admitted> {
     const { x402, requestedJobs, admission, assertFits, callerPolicy } = this.#deps;
@@ -105,9 +105,11 @@ export class PaymentCheck {
     const isTransferable =
       signed.isSignedByPayer ||
       (await mode.runFairly(clientKey, () => this.#signers.isTransferable(signed, clientKey, refunds)));
-    // The payer's signature is confirmed. A refusal after this line makes `PayJob` search for earlier purchases of this payer.
+    // The payer's signature is confirmed. If this payment is refused after this line, `PayJob` also searches for earlier
+    // purchases of this payer under the same identifier.
     paid.signed.isSignedByPayer = true;
-    // A payer without money is refused before one whose contract is not deployed, because "insufficient funds" is the more useful reason.
+    // If the payer is a contract that is not deployed and has no money, the refusal names the missing money, which is the more
+    // useful reason.
     const chainCheck = await mode.runFairly(clientKey, () =>
       this.#checkOnChain({ signed, clientKey, refunds }),
     );
@@ -130,7 +132,10 @@ export class PaymentCheck {
     });
   }
 
-  /** Reads an approval that came with the payment, if a facilitator supports its extension. */
+  /**
+   * Adds the approval of Permit2 that the client has sent with the payment, if a facilitator supports the extension in which it
+   * was sent.
+   */
   #withApproval(signed: AcceptedPayment): AcceptedPayment {
     const { token, payer, decoded } = signed;
     const names = gasSponsoringsOf(token, (kind) => this.#deps.facilitators.supports(kind));
@@ -138,8 +143,8 @@ export class PaymentCheck {
   }
 
   /**
-   * Asks a facilitator to verify the payment. If the verification fails, the chain is read again, because the payment may have been used up
-   * meanwhile. Such a payment is refused for that reason.
+   * Asks a facilitator to verify the payment. If the verification fails, the chain is read again: the payment may have been used
+   * up since the first check. In that case the client gets this reason, not the facilitator's.
    */
   async #verifyUnspent(task: VerificationTask): Promise<string> {
     return this.#verifier.verify(task).catch(async (refusal) => {
@@ -152,7 +157,8 @@ export class PaymentCheck {
   }
 
   /**
-   * Repeats the check on the chain if it is over two seconds old: the body, the caller's contract or the facilitator took long.
+   * Repeats the check on the chain if its result is over two seconds old. It gets that old if the body, the caller's contract or
+   * the facilitator took long.
    */
   async #renewIfOld(chainCheck: ChainCheck, task: VerificationTask): Promise<ChainCheck> {
     return this.#deps.clock() - chainCheck.at <= CHAIN_CHECK_MS ? chainCheck : this.#checkOnChain(task);
@@ -169,8 +175,8 @@ export class PaymentCheck {
 }
 
 /**
- * Refuses a payer whose contract is not deployed yet, even if it has enough money. The contract accepts the signature, but the token does
- * not.
+ * Returns the error for a payer whose contract is not deployed yet, even if it has enough money. The signature is valid for the
+ * future contract (ERC-6492), but the token cannot verify it.
  */
 function untransferable(): AppError {
   const detail = "the token does not accept the signature of a contract that is not deployed yet";

@@ -7,7 +7,10 @@ import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 
 type Deps = {
   chains: Pick<Chains, "of">;
-  /** Limit per minute and address on contract calls that lead to no payment. A client can name any contract as the payer. */
+  /**
+   * Limit per minute and client address on contract calls for payments that are not made in the end. It is needed because a
+   * client can name any contract as the payer.
+   */
   contractChecks: Allowance;
   clock: Clock;
 };
@@ -20,7 +23,9 @@ type ContractSigned = {
 /** A refused signature is refused again for this long, without another contract call. */
 const REFUSED_MS = 2000;
 
-/** Asks contracts whether they have signed a payment that no key has signed (ERC-1271, ERC-6492). */
+/**
+ * Asks a payer's contract whether it accepts the signature of a payment, if no key has made the signature (ERC-1271, ERC-6492).
+ */
 export class ContractSigners {
   readonly #deps: Deps;
   readonly #answers;
@@ -32,10 +37,11 @@ export class ContractSigners {
   }
 
   /**
-   * Calls the payer's contract to check the signature. The call counts against the client's address, not against the payer, who
-   * may not have sent the request. Adds to `refunds` a function that refunds the contract call to the allowance. It must be
-   * called once the payment is settled. Resolves with false if the token refuses the signature because the contract is not
-   * deployed yet. Throws `payment.signature_invalid`, `request.rate_limited` and `payment.unavailable`.
+   * Calls the payer's contract to check the signature. The call counts against the client's address. It does not count against
+   * the payer, because anyone could name that payer. Adds a function to `refunds` that takes the call back from this count. That
+   * function must be called once the payment is settled.
+   * Resolves with false if the token does not accept the signature because the contract is not deployed yet. Throws
+   * `payment.signature_invalid`, `request.rate_limited` and `payment.unavailable`.
    */
   async isTransferable(
     signed: AcceptedPayment,

@@ -21,19 +21,24 @@ const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
 
 const SIGNATURE_BYTES_MAX = 4096;
-/** The signature of a key has 65 bytes. Each contract defines the form of its own signatures. */
+/**
+ * A signature by a key has 65 bytes. A signature for a contract can have any length and form, because the contract defines it.
+ */
 const signature = z
   .string()
   .max(2 + 2 * SIGNATURE_BYTES_MAX, `is over ${SIGNATURE_BYTES_MAX} bytes`)
   .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits")
   .transform((text) => text as Hex);
 
-/** Refuses the member of another transfer method, even if it is null: a facilitator might read that member as the payment. */
+/**
+ * Schema for the members of the other transfer methods, which must be absent. Even null is refused, because a facilitator might
+ * read such a member as the payment.
+ */
 const absentMember = z.never("must be absent, because a payment has one transfer method").optional();
 
 /*
- * Some clients write members into `payload` that the protocol does not have. The gateway ignores them, and no facilitator gets them
- * (`forFacilitator`). Unknown members of the transfer itself are refused.
+ * Some clients write members into `payload` that the protocol does not have. The gateway ignores them, and does not pass them to
+ * the facilitator (`forFacilitator`). But unknown members of the signed transfer itself are refused.
  */
 function payloadOf(method: AssetTransferMethod) {
   const { member, transfer } = method;
@@ -48,7 +53,10 @@ function payloadOf(method: AssetTransferMethod) {
 
 const text = z.string().max(2000);
 
-/** A client that sends an identifier relies on being charged once. So an invalid identifier is refused, not ignored. */
+/**
+ * Schema of the payment identifier. A client that sends one relies on being charged only once for it. So an invalid identifier is
+ * refused, not ignored.
+ */
 const paymentIdentifier = z.looseObject({
   info: z.looseObject({
     required: z.boolean(),
@@ -60,8 +68,8 @@ const paymentIdentifier = z.looseObject({
 });
 
 /*
- * Clients write members beside `payload` that the protocol does not have. The gateway passes them to the facilitator unchanged. The signed
- * members, and those that the gateway compares with its offer, are checked strictly.
+ * Some clients write members beside `payload` that the protocol does not have. The gateway passes them to the facilitator
+ * unchanged. The members that the payer signs, and those that the gateway compares with its offer, are checked strictly.
  */
 const v2 = {
   x402Version: z.literal(2),
@@ -89,7 +97,10 @@ const v1 = {
 const toV2 = (method: AssetTransferMethod) => z.looseObject({ ...v2, payload: payloadOf(method) });
 const toV1 = (method: AssetTransferMethod) => z.looseObject({ ...v1, payload: payloadOf(method) });
 
-/** Schemas of a scheme's payments, by the member of `payload`. `otherwise` is for a payload with none of these members. */
+/**
+ * Schemas of a scheme's payments. `byMember` has them by the member of `payload` that has the transfer. `otherwise` is for a
+ * payload with none of these members.
+ */
 type Schemas<Schema> = { byMember: ReadonlyMap<string, Schema>; otherwise: Schema };
 
 function schemasOf({ methods, methodIn }: Scheme) {
@@ -108,18 +119,20 @@ const BY_DEFAULT = schemasOf(DEFAULT_SCHEME);
 
 type Signed = z.output<ReturnType<typeof payloadOf>>;
 
-/** A payment's header with the right shape. Nothing in it is verified yet. */
+/** Content of a payment header with the right members and types. Neither its signature nor its values are verified yet. */
 export type DecodedPayment = {
   signature: Hex;
-  /** Payment for the facilitator, as sent, with only the signature and the signed transfer in `payload`. */
+  /**
+   * The payment as the client sent it, for the facilitator. Its `payload` is reduced to the signature and the signed transfer.
+   */
   raw: object;
   /**
-   * Name of the purchase, made from the request's `Idempotency-Key`, or the error of an invalid key. The error is thrown only if the
-   * payment is new.
+   * Name under which the payer wants to make only one purchase, from the request's `Idempotency-Key`. If that key is invalid,
+   * this is the error to throw. It is thrown only if the payment is new, so that a repeat still gets its first answer.
    */
   idempotencyKey: string | undefined | AppError;
   method: AssetTransferMethod;
-  /** Transfer that the payer signs. The nonce of a permit is converted to a 32-byte word in hex. */
+  /** Transfer that the payer signs. The nonce of a Permit2 transfer, which is a number, is converted to 32 bytes in hex. */
   authorization: SignedTransfer;
 } & (
   | {
@@ -128,8 +141,8 @@ export type DecodedPayment = {
       network: string;
       asset: string | undefined;
       /**
-       * Hash by which the payment is found even after its token was removed from the configuration. It is needed because version 1 does not
-       * name the token.
+       * Hash over the payment, by which its record is found. Version 1 does not name the token, so the call id cannot be computed
+       * once the token was removed from the configuration. The hash still can.
        */
       identifier: string;
     }
@@ -148,8 +161,8 @@ export function hasPayment({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Decodes the payment of a request strictly. Throws `payment.ambiguous` if there are two, and `payment.malformed` if the payment cannot be
- * read.
+ * Decodes the payment of a request strictly. Throws `payment.ambiguous` if the request has two payments, and `payment.malformed`
+ * if its payment cannot be read.
  */
 export function readPayment(req: IncomingMessage): DecodedPayment {
   const [v2, v1] = [headerValues(req, V2_HEADER), headerValues(req, V1_HEADER)];
@@ -188,8 +201,8 @@ function schemaIn<Schema>({ byMember, otherwise }: Schemas<Schema>, { payload }:
 }
 
 /**
- * Returns the payment with only the signature and one transfer in `payload`, both as sent. A member that the gateway ignores could mean
- * something to a facilitator.
+ * Returns the payment as the client sent it, but with only the signature and one transfer in `payload`. Other members of
+ * `payload`, which the gateway ignores, could mean something to a facilitator.
  */
 function forFacilitator(raw: Raw, { member }: AssetTransferMethod): object {
   const { signature, [member]: transfer } = raw.payload as Record<string, unknown>;
@@ -197,8 +210,8 @@ function forFacilitator(raw: Raw, { member }: AssetTransferMethod): object {
 }
 
 /**
- * Some clients repeat the scheme and the network beside `accepted`. If the values differ, the gateway and a facilitator could use different
- * ones, so the payment is refused.
+ * Throws `payment.malformed` if the scheme or network beside `accepted` differs from the one in it. Some clients repeat them
+ * there. With different values, the gateway and a facilitator could use different ones.
  */
 function assertAgreement(
   beside: Readonly<Record<string, unknown>>,
@@ -226,25 +239,35 @@ function decodeV1(header: string) {
   } as const;
 }
 
-/** Refuses a payment of the other version and names the header for it. The schema refuses all other values. */
+/**
+ * Throws `payment.malformed` for a payment of the other version, with the name of the header for that version. Any other value of
+ * `x402Version` passes here, and the schema refuses it later.
+ */
 function assertVersion({ x402Version }: Raw, version: 1 | 2): void {
   if (x402Version === version || (x402Version !== 1 && x402Version !== 2)) return;
   const header = x402Version === 2 ? "PAYMENT-SIGNATURE" : "X-PAYMENT";
   throw malformed(`x402Version: a payment of version ${x402Version} belongs in the header ${header}`);
 }
 
-/** Makes the identifier of a version 1 payment. It has a colon, so no identifier of a client is equal to it. */
+/**
+ * Makes the identifier of a version 1 payment. It has a colon, which no identifier that a client chooses can have, so the two
+ * kinds are never equal.
+ */
 function identifierV1(network: string, { authorization, signature }: Signed): string {
   const { from, nonce } = authorization;
   return `v1:${sha256Hex(Buffer.from(`${network} ${from} ${nonce} ${signature}`.toLowerCase()))}`;
 }
 
-/** Valid `Idempotency-Key`: visible ASCII. The key is not parsed, so the quotes that the IETF draft requires are part of it. */
+/**
+ * Valid `Idempotency-Key`: visible ASCII. The IETF draft puts quotation marks around the key. The gateway does not parse them, so
+ * they are part of the key.
+ */
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 
 /**
- * Makes the purchase name from a request's `Idempotency-Key`. A key in the form of a payment identifier is used as that identifier. Any
- * other name has a colon, which no identifier has. Returns the error `request.malformed` for an invalid key.
+ * Makes the name of the purchase from a request's `Idempotency-Key`. A key in the form of a payment identifier names the same
+ * purchase as that identifier. Any other key gives a name with a colon, which no identifier has. Returns the error
+ * `request.malformed` for an invalid key.
  */
 function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError {
   const keys = headerValues(req, "idempotency-key");
@@ -269,15 +292,18 @@ function decode(header: string): Raw {
 }
 
 /**
- * Names of a payment's members, by their folded form. Go's JSON decoder, which a facilitator may use, accepts a name in any
- * letter case. So a name in another case is refused: the facilitator could read it instead of the member that the gateway
- * checked.
+ * Names of a payment's members, by their lower-case form (`foldCase`). A facilitator may use Go's JSON decoder, which accepts a
+ * name in any letter case. It could read a member such as `Payload` instead of the `payload` that the gateway has checked. So a
+ * name in another case is refused.
  */
 const MEMBERS = new Map(
   [...Object.keys(v2), ...Object.keys(v1), "payload"].map((name) => [foldCase(name), name]),
 );
 
-/** Folds the letter case of a name. Upper case comes first, because it turns the long s (ſ) into `S`. Lower case alone would keep it. */
+/**
+ * Converts a name to one letter case, for comparisons. It is converted to upper case first, because this turns the long s (ſ)
+ * into `S`, as Go does. Lower case alone would keep the long s.
+ */
 function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
@@ -292,21 +318,29 @@ function malformed(detail: string, cause?: unknown): AppError {
   return AppError.public("payment.malformed", detail, { cause });
 }
 
-/** A payment with its signature evaluated. It is not compared with an offer yet. */
+/** A payment whose signer was recovered from its signature. It is not compared with an offer yet. */
 export type SignedPayment = {
-  /** Undefined for a payment of version 1 whose token cannot be found among the configured ones. */
+  /**
+   * Id of the call that the payment buys. Undefined for a payment of version 1 if none of the configured tokens can be its token.
+   */
   callId: string | undefined;
   /** Lower case. */
   payer: `0x${string}`;
   /**
-   * Whether the payer has signed the payment. If the payer's key did not make the signature, this becomes true once the payer's contract
-   * has accepted it.
+   * Whether the payer's signature is confirmed. It is at once if the payer's key made it. Otherwise this becomes true when the
+   * payer's contract has accepted the signature.
    */
   isSignedByPayer: boolean;
-  /** Hash of a payment that a contract may have signed. It identifies the payment even if that contract no longer accepts the signature. */
+  /**
+   * Hash of the signed text and the signature, if the payer's key did not make the signature. A repeat of the payment is
+   * recognized by this hash, even if the payer's contract no longer accepts the signature.
+   */
   signedSha256: string | undefined;
   decoded: DecodedPayment;
-  /** Accepted token of the payment, or the error to throw. The error is thrown only if the payment is new. */
+  /**
+   * Accepted token of the payment, or the error that says why there is none. The error is thrown only if the payment is new, so
+   * that a repeat still gets its first answer.
+   */
   token: Token | AppError;
 };
 
@@ -320,10 +354,11 @@ export type AcceptedPayment = SignedPayment & {
 };
 
 /**
- * Finds a payment's call id and the payer who signed. A payment of version 2 describes its token. So such a payment has the same call id
- * and signer on every replica, even after its token was changed in the configuration or removed from it. A payment of version 1 has no such
- * description: after a change of the token its signer is unknown, and perhaps its call id too. Then only its `identifier` finds it. Throws
- * `payment.not_offered` and `payment.signature_invalid` if a payment of version 2 matches no token.
+ * Finds a payment's call id, and whether the payer's key signed it. A payment of version 2 describes its token. So its call id
+ * and its signer are the same at every replica, even after the token was changed in the configuration or removed from it. A
+ * payment of version 1 does not describe its token. After such a change its signer cannot be recovered, and perhaps its call id
+ * is unknown too. Then only its `identifier` finds it. Throws `payment.not_offered` and `payment.signature_invalid` if a payment
+ * of version 2 matches no token.
  */
 export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[]): SignedPayment {
   const { signature, authorization } = decoded;
@@ -349,13 +384,17 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
       token instanceof AppError ? token : notSigned("it is for another name or version of the token");
     return toSigned(described, refusal, true);
   }
-  // The payment's own description of the token comes first, because the configured name of a token may change.
+  // The payment's own description of the token is used first. It gives the same call id even after the token's configured name
+  // has changed.
   const domain = described ?? (token instanceof AppError ? undefined : token);
   if (decoded.version === 2 && domain === undefined) throw token;
   return toSigned(domain, token, false);
 }
 
-/** Returns the payment with its token. Throws the stored error if the token is not accepted or the idempotency key is invalid. */
+/**
+ * Returns a new payment with its accepted token. Throws the stored error if the token is not accepted or the idempotency key is
+ * invalid.
+ */
 export function inAcceptedToken(signed: SignedPayment): AcceptedPayment {
   const { token, callId, decoded } = signed;
   const { idempotencyKey } = decoded;
@@ -366,8 +405,8 @@ export function inAcceptedToken(signed: SignedPayment): AcceptedPayment {
 }
 
 /**
- * Whether the payment may be in this token. A payment of version 1 need not name an asset. Without one, it may be in any token on its
- * network; the signature shows in which one.
+ * Whether the payment may be in this token. A payment of version 1 need not name its token. Then it may be in any token on its
+ * network, until the signature shows in which one.
  */
 function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
   const { network, asset } = decoded.version === 1 ? decoded : decoded.accepted;
@@ -375,7 +414,10 @@ function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
   return isOnNetwork && (asset === undefined || token.asset.toLowerCase() === asset.toLowerCase());
 }
 
-/** Finds the token for a payment that no key has signed. A contract may have signed it. */
+/**
+ * Finds the token of a payment that the payer's key has not signed, but that the payer's contract may accept. The signature
+ * cannot show the token then.
+ */
 function tokenOfContractPayment(decoded: DecodedPayment, candidates: readonly Token[]): Token | AppError {
   const offered = candidates.filter(({ v1 }) => decoded.version === 2 || v1);
   const [first, ...others] = offered;
@@ -390,8 +432,8 @@ function tokenOfContractPayment(decoded: DecodedPayment, candidates: readonly To
 type Domain = { chainId: number; asset: string; separator: string };
 
 /**
- * Returns the domain of the token as a version 2 payment describes it. This domain only serves to find a known payment. It never makes a
- * new payment acceptable.
+ * Returns the domain of the token from the description that a payment of version 2 contains. It is used only to find a payment
+ * that is already known. A new payment must match a configured token.
  */
 function describedDomain(decoded: DecodedPayment): Domain | undefined {
   if (decoded.version === 1) return undefined;
@@ -427,7 +469,7 @@ function notAccepted(decoded: DecodedPayment): AppError {
   return AppError.public("payment.not_offered", detail);
 }
 
-/** Returns the error for a payment whose signature is not shown to be the payer's. `why` is the detail of the message. */
+/** Returns the error for a payment whose signature is not known to be the payer's. `why` is a part of the error's public text. */
 export function notSigned(why: string): AppError {
   const detail = `the signature is not by the payer for the token's name, version, chain and address: ${why}`;
   return AppError.public("payment.signature_invalid", detail);

@@ -4,7 +4,7 @@ import { createAllowance, useBoth } from "../../../shared/platform/lifecycle/all
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Job } from "../offer/catalog.ts";
 
-/** The body does not match the job's input schema. */
+/** Error of a body that does not match the job's input schema. */
 export class UnfitInput extends AppError {
   readonly mismatch: Mismatch;
 
@@ -15,7 +15,10 @@ export class UnfitInput extends AppError {
   }
 }
 
-/** A check that takes longer than this is slow. It costs the sender nothing, but delays all other requests. */
+/**
+ * A check of a body that takes longer than this counts as slow. A slow check costs the sender nothing, but delays all other
+ * requests of this process.
+ */
 const SLOW_MS = 20;
 const PER_MINUTE = { perAddress: 30, inTotal: 60 } as const;
 
@@ -23,8 +26,9 @@ export type AssertFits = (job: Job, body: Uint8Array, clientKey: string) => void
 
 /**
  * Creates the check of a body against its job's input schema. It throws `request.input_invalid` if the body does not match, and
- * `request.rate_limited` if the address has sent many bodies that were slow to check. Without `isPaid`, all addresses together have a limit
- * too. With `isPaid`, each body comes from a payer who has the money, so no such limit is needed.
+ * `request.rate_limited` if the client's address has sent too many bodies that were slow to check. Without `isPaid`, there is
+ * also a limit for all addresses together. With `isPaid`, each body comes from a payer who has the money, so that limit is not
+ * needed.
  */
 export function createAssertFits(clock: Clock, { isPaid }: { isPaid: boolean }): AssertFits {
   const allowance = (perMinute: number, publicDetail: string) =>

@@ -10,17 +10,17 @@ import { findCallByQuote, type OperatorQuotes } from "../offer/operator-quote.ts
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
-/** A claimed payment, by the id of its call. */
+/** A payment that is claimed, or may be, with the id of its call. */
 export type Known = {
   kind: "known";
   id: string;
-  /** This request has claimed the payment. It may get the result without further proof. */
+  /** Set if this request has claimed the payment. Such a request may get the call's result without further proof. */
   isFirst?: true;
-  /** This request has tried to claim or settle the payment, and does not know the outcome. */
+  /** Set if this request has tried to claim or settle the payment and does not know the outcome. */
   open?: OpenOutcome;
 };
 
-/** A request whose payment may be known. */
+/** A request whose payment may be a repeat of a known one. */
 type PossibleRepeat = {
   req: IncomingMessage;
   ids: JobIds;
@@ -39,11 +39,14 @@ const READ_EVERY_MS = 100;
  */
 const WAITING_MAX = 1024;
 /**
- * Minimum time for which a request waits while the outcome is unknown, unless `waitMs` is shorter. In this time, the chain can show an
- * outcome that the facilitator has not reported.
+ * Minimum time for which a request waits for an unknown outcome, even if the settle request was sent long ago. It is shorter only
+ * if `waitMs` is. In this time, a reconciler can find an outcome on the chain that the facilitator has not reported.
  */
 const WAIT_MS_LEAST = 5000;
-/** Delay before the first read of the journal. Until then, no reconciler looks at the payment, and the facilitator has usually answered. */
+/**
+ * Delay before the first read of the journal while a settle request is in flight. Until then, no reconciler looks at the payment,
+ * and the facilitator has usually answered.
+ */
 const UNWATCHED_MS = 3000;
 
 type Deps = {
@@ -52,17 +55,20 @@ type Deps = {
   >;
   operatorQuotes: Pick<OperatorQuotes, "readIfAccepted">;
   clock: Clock;
-  /** How long a request waits for a settlement that is in flight. */
+  /** Maximum time for which a request waits for a payment that is being settled. */
   waitMs: number;
   waitingMax?: number;
 };
 
-/** Finds payments that a gateway has claimed before, and their answers. */
+/** Finds payments that any gateway has claimed before, and waits for their outcome. */
 export class KnownPayments {
   readonly #deps: Deps;
   /** Reads of the journal that are in flight. All requests that wait for the same payment share one read. */
   readonly #pendingReads = new Map<string, Promise<Payment | undefined>>();
-  /** Waiting requests. The counts are separate, so that free repeats never take the capacity of a client that has just paid. */
+  /**
+   * Number of waiting requests: those that have just tried to pay (`first`), and those that repeat a payment. They are counted
+   * separately, because repeats cost nothing, and must not use up the capacity for clients that have just paid.
+   */
   readonly #waiting = { first: 0, repeated: 0 };
 
   constructor(deps: Deps) {
@@ -70,10 +76,11 @@ export class KnownPayments {
   }
 
   /**
-   * Finds the call of this payment, or the call bought under its payment identifier or idempotency key. Throws `queue.unavailable`.
+   * Finds the call that this payment has bought, or the call that the payer bought under the same payment identifier or
+   * idempotency key. Throws `queue.unavailable`.
    * If the found call has another route or body, throws `payment.conflict`, `payment.identifier_conflict` or
-   * `payment.idempotency_key_reused`, depending on what identified the call. Throws `payment.identifier_conflict` also if another call
-   * was bought with the request's identifier, idempotency key or operator's quote.
+   * `payment.idempotency_key_reused`, depending on how the call was found. Also throws `payment.identifier_conflict` if the
+   * request's identifier, idempotency key and operator's quote belong to different calls.
    */
   async find(request: PossibleRepeat): Promise<Known | undefined> {
     const { ids, bodySha256 } = request;
@@ -82,7 +89,7 @@ export class KnownPayments {
     const { known, code } = found;
     const conflict = () => new AppError(code, { reason: `${known.id} was bought by another request` });
     if (known.route !== jobPath(ids)) throw conflict();
-    // Reads at most the size of the body that was paid for, and keeps no part of it.
+    // Hashes at most as many bytes as the paid body has, and keeps none of them.
     const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
       throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
     });
@@ -124,8 +131,9 @@ export class KnownPayments {
   }
 
   /**
-   * Resolves with the answer of a known payment. Later changes of the price, policy, limits or operator's quote do not matter. Waits for an
-   * unknown outcome, unless the client is gone. Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
+   * Resolves with the answer of a known payment, even if the price, the policy, the limits or the operator's quote have changed
+   * since. Waits for an unknown outcome, unless the client has closed its side of the connection. Throws `payment.void`,
+   * `payment.in_review` and `payment.outcome_unknown`.
    */
   async outcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
     const { id, open, isFirst = false } = known;
@@ -134,7 +142,8 @@ export class KnownPayments {
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    // Another gateway may have written this state without knowing yet whether the write survives a failover.
+    // Another gateway may have written this state, and its write may not be proven yet. The answer must not be sent before it is
+    // sure to survive a failover.
     await this.#journalOf(id)
       .confirm()
       .catch((cause) => {
@@ -154,7 +163,10 @@ export class KnownPayments {
     });
   }
 
-  /** Reads the payment until it is no longer in SETTLING, the deadline has passed, or the client is gone. */
+  /**
+   * Reads the payment again and again, until its outcome is known (it is no longer in SETTLING), the deadline has passed, or the
+   * client is gone.
+   */
   async #pollUntilDecided({ id, open }: Known, isGone: () => boolean): Promise<Payment | undefined> {
     const { clock, waitMs } = this.#deps;
     const now = clock();
@@ -211,16 +223,17 @@ function twoPurchases(): AppError {
 }
 
 /**
- * Whether the payer signed this request's payment. If that is not confirmed, the payment must have the same signature that the payer's
- * contract accepted before.
+ * Whether this request may get the answer of the known payment: the payer's signature is confirmed, or it is the same signature
+ * that the payer's contract accepted at the first request.
  */
 function isSameSignature(known: Payment, { isSignedByPayer, signedSha256 }: SignedPayment): boolean {
   return isSignedByPayer || known.signedSha256 === signedSha256;
 }
 
 /**
- * Names under which a payer may have bought before, each with the error code of a conflict. Without a confirmed signature of the payer,
- * only the identifier of version 1 counts, because it is a hash over the signature.
+ * Names under which the payer may have bought the call of this request before, each with the error code of a conflict. If the
+ * payer's signature is not confirmed, only the identifier of version 1 is used. It is a hash over the signature, so only a copy
+ * of the payment has it.
  */
 function namesOf({ isSignedByPayer, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
@@ -233,7 +246,7 @@ function namesOf({ isSignedByPayer, decoded: { version, identifier, idempotencyK
   ] as const;
 }
 
-/** Returns the unknown outcome in the error of a claim or a settlement. Throws any other error. */
+/** Converts the error of a claim or a settle request with an unknown outcome. Throws any other error again. */
 export function toOpenOutcome(error: unknown, sentAt: number): OpenOutcome {
   if (error instanceof OpenPaymentError && error.code === "payment.outcome_unknown") return { error, sentAt };
   throw error;

@@ -17,17 +17,18 @@ import {
 import { SCHEMES } from "../schemes/registry.ts";
 import type { AcceptedPayment, DecodedPayment } from "./header.ts";
 
-/** Offer that a payment matches: the request for the facilitator, the offer's digest and its amount. */
+/** Offer that a payment matches, as the request for the facilitator, the offer's digest and its amount. */
 export type MatchedOffer = { request: FacilitatorRequest; digest: string; amount: string };
 
 type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
 type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
 /**
- * Finds the offer of this job that a payment matches, without any call to another service. Compares terms and MAC, recipient, value, route
- * and validity times. `quoteAt` is compared with the quote's expiry, by the clock that all gateways share. `windowAt` is compared with the
- * validity times, which the chain will judge. Both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and
- * `payment.window_unusable`.
+ * Finds the offer of this job that a payment matches, without any call to another service. Compares terms and MAC, recipient,
+ * value, route and validity times.
+ * `quoteAt` is the time for the quote's expiry. It is by Redis' clock, which all gateways share. `windowAt` is the time for the
+ * payment's validity, which the chain will check later. Both are in unix milliseconds. Throws `payment.not_offered`,
+ * `payment.quote_expired` and `payment.window_unusable`.
  */
 export function matchOffer(
   { decoded, token }: AcceptedPayment,
@@ -48,14 +49,17 @@ export function matchOffer(
   return offer;
 }
 
-/** Whether the payment is in this token. The accepted offer names the token, and the signed text of a permit names it again. */
+/**
+ * Whether the payment is in this token. The payment's `accepted` names the token, and the signed text of a Permit2 transfer names
+ * one too. Both must be the same.
+ */
 function paysToken({ authorization }: DecodedPayment, { asset }: Token): boolean {
   return (authorization.asset ?? asset).toLowerCase() === asset.toLowerCase();
 }
 
 /**
- * Matches a payment of version 2. With a quote, the quoted price counts, even if the price has changed since. A client may omit the quote;
- * then the current offer counts, as in version 1.
+ * Matches a payment of version 2. If it returns the gateway's signed quote, the price in the quote counts, even if the job's
+ * price has changed since. A client may leave the quote out. Then the payment must match the current offer, as in version 1.
  */
 function matchV2(
   { accepted, resourceUrl, raw }: PaymentV2,
@@ -90,8 +94,8 @@ function matchV2(
 type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
 
 /**
- * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway
- * replaces that description with its own.
+ * Returns the payment for a facilitator. A client can write any description of the job into its payment, and a facilitator may
+ * publish it in its catalog. So the gateway replaces it with its own description.
  */
 function withOurDescription(raw: Described, job: Job, { shop }: OfferSettings): object {
   const { extensions: sent, ...payment } = raw;
@@ -106,8 +110,8 @@ function withOurDescription(raw: Described, job: Job, { shop }: OfferSettings): 
 }
 
 /**
- * Matches a payment of version 1, which does not repeat its offer. Its amount is compared with the current offer, and
- * with offers from before a reload.
+ * Matches a payment of version 1, which does not return its offer. Its amount must be that of the current offer, or of an offer
+ * from before a reload of the configuration.
  */
 function matchV1(
   { scheme, raw, authorization }: PaymentV1,
@@ -123,13 +127,15 @@ function matchV1(
   const terms = amount === undefined ? today : { ...today, amount: String(amount) };
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();
-  // Version 1 describes the job in its requirements, so a description in the payment is left out.
+  // In version 1, the gateway's requirements describe the job, so a description in the payment is left out.
   const { extensions: _, resource: __, ...paymentPayload } = raw as Described;
   const request = { x402Version: 1, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
 }
 
-/** Returns the terms of an offer with a quote. Throws unless this gateway made the quote. */
+/**
+ * Returns the terms of the offer that a payment with a quote returns. Throws unless this gateway has signed exactly these terms.
+ */
 function quotedTerms(
   { amount, maxTimeoutSeconds }: PaymentV2["accepted"],
   quote: OfferExtra,
@@ -155,7 +161,7 @@ function todaysTerms(
   return termsOf(job, token, String(price.amount), { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
 }
 
-/** Reads the quote in `extra`. Undefined if no member of a quote is present. A null member counts as present. */
+/** Reads the gateway's quote in `extra`. Undefined if none of its members is present. A member that is null counts as present. */
 function readQuote(extra: Readonly<Record<string, unknown>>): OfferExtra | undefined {
   if (QUOTE_MEMBERS.every((name) => !Object.hasOwn(extra, name))) return undefined;
   const { quoteDigest, quoteExpiry, quoteMac } = extra;
@@ -166,8 +172,8 @@ function readQuote(extra: Readonly<Record<string, unknown>>): OfferExtra | undef
 }
 
 /**
- * Reads the payment flow that a payment returns with its offer. The flow may be absent, because an older offer did not name one. Clients
- * also write null or nothing for a member that they do not know.
+ * Reads the payment flow that a payment returns with its offer. It may be absent or null: older offers did not name a flow, and
+ * clients write null for a member that they do not know.
  */
 function readFlow({ paymentFlow = null }: Readonly<Record<string, unknown>>): typeof UPFRONT | undefined {
   if (paymentFlow === null) return undefined;
@@ -176,15 +182,18 @@ function readFlow({ paymentFlow = null }: Readonly<Record<string, unknown>>): ty
 }
 
 /**
- * Whether `resource.url` is for this job. Only the paths are compared, because clients may add a query or use another name of this host.
- * The URL is not signed, so the check only finds mistakes.
+ * Whether `resource.url` is the URL of this job. Only the paths are compared, because clients may add a query, or may know this
+ * host under another name. The URL is not signed, so this check only finds mistakes of clients.
  */
 function isUrlOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
   if (!URL.canParse(url, publicUrl)) return false;
   return new URL(url, publicUrl).pathname.replace(/\/$/, "").endsWith(jobPath(job));
 }
 
-/** Expiry in the terms of a payment without a quote. */
+/**
+ * Expiry in the terms of a payment without a quote. It is only a placeholder, because the current offer counts for such a
+ * payment.
+ */
 const NO_EXPIRY = 0;
 
 const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"] as const satisfies (keyof OfferExtra)[];
@@ -194,8 +203,8 @@ function notSold(): AppError {
 }
 
 /**
- * Whether a payment repeats the offer: each member of the gateway's offer must be equal, in `extra` too. Clients may add members,
- * which have no effect.
+ * Whether the `accepted` of a payment repeats the offer. Each member of the gateway's offer must have an equal value there,
+ * including those in `extra`. Members that a client has added have no effect.
  */
 function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;
@@ -206,7 +215,10 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["ac
   return areIn(core, theirs) && areIn(extra, theirs.extra);
 }
 
-/** Asserts that the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
+/**
+ * Asserts that the payment is valid now, for long enough to be settled, and not for too long. `now` is in unix milliseconds.
+ * Throws `payment.window_unusable`.
+ */
 export function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, now: number): void {
   const nowSeconds = now / 1000;
   const { windowSecondsMax, settleTimeoutSeconds } = settings;

@@ -10,12 +10,12 @@ import type { Admitted } from "./check.ts";
 
 type Circumstances = {
   metadataPrefix: string;
-  /** Returns the URL and token of the result, for the receiver of a callback. */
+  /** Returns the URL and the token by which the receiver of a callback gets the call's result. */
   accessOf: (callId: string) => ResultAccess;
   now: number;
 };
 
-/** Makes the record that the claim writes before money moves. */
+/** Makes the record of a payment, which the claim writes to Redis before money moves. */
 export function toNewPayment(
   req: IncomingMessage,
   { signed, job, offer, body, caller, callback, facilitator, chainCheck }: Admitted,
@@ -70,7 +70,10 @@ export function toNewPayment(
   };
 }
 
-/** Makes the call's metadata before money moves. Only the transaction is missing: the script that queues the call adds it. */
+/**
+ * Makes the call's metadata before money moves. Only the payment's transaction is missing, because it is not known yet. The
+ * script that queues the call adds it.
+ */
 function toMetadata(callId: string, terms: PaymentTerms, caller: string | undefined, prefix: string) {
   const keys = platformKeys(prefix);
   return {
@@ -86,7 +89,7 @@ function toMetadata(callId: string, terms: PaymentTerms, caller: string | undefi
   };
 }
 
-/** Returns the payment as its claim has written it, `ageMs` ago. */
+/** Returns the payment in the form in which it would be read after its claim, which was `ageMs` ago. */
 export function toSettling(payment: NewPayment, ageMs: number): Payment {
   const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;

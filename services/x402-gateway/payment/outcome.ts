@@ -19,7 +19,7 @@ import { expiredQuote } from "../offer/operator-quote.ts";
 import { expiredProof } from "../policy/caller-policy.ts";
 import type { SignedPayment } from "./header.ts";
 
-/** Facts of a payment for its 202. */
+/** Facts of a settled payment that its 202 answer contains. */
 export type PaidCall = {
   id: string;
   terms: PaymentTerms;
@@ -27,7 +27,10 @@ export type PaidCall = {
   status: PaidAnswer["status"];
   /** Whether the payment was known before this request. */
   replayed: boolean;
-  /** Whether this request has claimed the payment. A repeat is no proof that the client is the payer. */
+  /**
+   * Whether this request has claimed the payment. A request that repeats a payment need not come from the payer, because others
+   * can copy the payment from the chain.
+   */
   isFirst: boolean;
   keepsResult: boolean;
   bodySha256: string;
@@ -52,8 +55,8 @@ const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
 };
 
 /**
- * Answers 202: the payment is settled and its call is on disk. A repeat of the payment gets the same answer. Only a client with a proven
- * right gets access to the result.
+ * Answers 202, because the payment is settled and its call is on disk. A repeat of the payment gets the same answer. `access`
+ * lets the client read the call's result, so it must be set only for a client that has proven its right to the result.
  */
 export function answerPaid(
   res: ServerResponse,
@@ -87,8 +90,9 @@ export function answerPaid(
 }
 
 /**
- * Returns the headers of any answer to a settled payment, in the form of its protocol version. If the body is the job's own result, the
- * receipt is among the settlement's extensions (x402 v2, section 5.3).
+ * Returns the headers that an answer to a settled payment has, in the form of the payment's protocol version. If the body of the
+ * answer is the job's own result, the signed receipt is not in the body. Then it is in the header, among the settlement's
+ * extensions (x402 v2, section 5.3).
  */
 export function paidHeaders(
   { terms, settlement, replayed }: PaidCall,
@@ -106,8 +110,9 @@ export function paidHeaders(
 }
 
 /**
- * Returns the headers of a refusal that certainly charged nothing. A client may count the amount as unspent only with these headers. A
- * payment without a confirmed signature gets none, because the search for earlier purchases may have missed its call.
+ * Returns the headers of a refusal that certainly charged nothing. Only with these headers may a client count the amount as
+ * unspent. A payment whose signature is not confirmed gets none: the gateway searches for earlier purchases only after the
+ * confirmation, so this payment may have bought a call.
  */
 export function unchargedHeaders(
   { code }: AppError,
@@ -127,7 +132,7 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
   return { network, asset, symbol, amount, payer, pay_to, transaction, quote_digest };
 }
 
-/** Error of a payment with an unknown outcome. The answer also says where to follow the payment. */
+/** Error of a payment whose outcome is unknown. The answer has a URL at which the client can follow the payment. */
 export class OpenPaymentError extends AppError {
   readonly callId: string;
 
@@ -141,7 +146,10 @@ export class OpenPaymentError extends AppError {
   }
 }
 
-/** Error for money that may have moved or may still move. Such a payment must never be answered as if it were unpaid. */
+/**
+ * Returns the error for a payment whose money may have moved or may still move. Such a payment must never be answered as if it
+ * were unpaid.
+ */
 export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPaymentError {
   return new OpenPaymentError("payment.outcome_unknown", callId, {
     reason,

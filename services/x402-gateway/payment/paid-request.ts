@@ -15,21 +15,22 @@ export type PaidRequest = {
   signed: SignedPayment;
   /** The rate-limit key of the client's address. */
   clientKey: string;
-  /** Reserves memory for the body. */
+  /** Share of the memory budget for bodies that this request's body uses. */
   lease: BodyLease;
   /** Reads the body on its first use, and refuses a body over `limitBytes`. Later uses return the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** Hash of the body. The bytes are not kept, unless `readBody` was called before. */
   bodySha256: (limitBytes: number) => Promise<string>;
   /**
-   * Functions that each refund a verification or contract call of this request to its allowance. Calling one twice refunds once.
+   * Functions that each refund one verification or contract call of this request to the allowance that it used up. Calling a
+   * function twice refunds only once.
    */
   verificationRefunds: (() => void)[];
   /** Time from the claim until Redis confirmed the call, in ms with one decimal. */
   addMs?: number;
-  /** Frees the body. The reader of the request must call it in the end. */
+  /** Frees the body and its memory. Code that called `read` must call this in the end. */
   release: () => void;
-  /** Whether the client has ended its side of the connection. Then the request does not wait for an unknown outcome. */
+  /** Whether the client has ended its side of the connection. The request then does not wait for an unknown outcome. */
   isGone: () => boolean;
 };
 
@@ -47,8 +48,8 @@ export class PaidRequests {
   }
 
   /**
-   * Reads a request's payment and recovers its signer. The body stays unread. If the payment cannot be read, the request cannot
-   * be a repeat. Then another reason to refuse comes first: the job is not for sale, or the queue accepts no calls of it.
+   * Reads a request's payment and recovers its signer. The body stays unread. A payment that cannot be read cannot be a repeat of
+   * a known one. So if the job is not for sale, or the queue accepts no calls of it, the request is refused for that reason.
    */
   read(req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest {
     const { bodies, clientKeyOf } = this.#deps;

@@ -16,7 +16,7 @@ type Deps = {
   refusalOf: RefusalOf;
   statusUrlOf: (callId: string) => string;
   waits: Pick<AwaitResults, "begin">;
-  /** Maximum time that a client may wait. */
+  /** Maximum time for which a client may wait for a result. */
   waitMsMax: number;
   /** Undefined if the gateway signs no receipts. */
   receipts: Receipts | undefined;
@@ -28,7 +28,10 @@ type Exchange = { req: IncomingMessage; res: ServerResponse; startedAt: number }
 
 export type PayersResult = ReturnType<typeof createPayersResult>;
 
-/** Adds the call's result to the answer of a paid request: a URL and token to get it, or the result itself. */
+/**
+ * Creates the functions that give a payer the call's result. The answer to a paid request has a URL and a token for the result,
+ * or is the result itself.
+ */
 export function createPayersResult(deps: Deps) {
   const { tokens, refusalOf, statusUrlOf, waits, waitMsMax, receipts, clock } = deps;
   const accessOf = (callId: string): ResultAccess => ({
@@ -46,8 +49,9 @@ export function createPayersResult(deps: Deps) {
     accessOf,
 
     /**
-     * Returns access to the result for the request that claimed the payment. A repeat needs further proof, because any client can rebuild a
-     * payment from the chain. If that proof cannot be checked now, the 202 is sent without access.
+     * Returns access to the result for the request that claimed the payment. A request that repeats a payment must also prove
+     * that it comes from the payer, because any client can rebuild a payment from the chain. If that proof cannot be checked now,
+     * the 202 is sent without access.
      */
     async accessFor(req: IncomingMessage, paid: PaidCall): Promise<ResultAccess | undefined> {
       const { id, keepsResult, isFirst } = paid;
@@ -57,9 +61,9 @@ export function createPayersResult(deps: Deps) {
     },
 
     /**
-     * Answers with the result once the call has ended, if the client prefers to wait (`Prefer: wait`, RFC 7240) and has access.
-     * Returns false if the request must be answered now. The time counts from the start of the request. While the request waits,
-     * neither its payment nor its body is kept in memory.
+     * Answers with the result once the call has ended, if the client asks to wait (`Prefer: wait`, RFC 7240) and has access.
+     * Returns false if the request must be answered at once. The waiting time counts from the start of the request. During the
+     * wait, neither the payment nor the request's body is kept in memory.
      */
     answerLater(
       { req, res, startedAt }: Exchange,
@@ -92,7 +96,7 @@ function headersOf(
   return {
     ...paidHeaders(paid, signedReceipt),
     "Preference-Applied": `wait=${secs}`,
-    // This answer is the one that a GET of this URL returns (RFC 9110, section 8.7).
+    // A GET of this URL returns the same answer (RFC 9110, section 8.7).
     "Content-Location": access.result_url,
   };
 }

@@ -1,6 +1,6 @@
 /*
- * The extension "payment-identifier" of x402 version 2. This is all that the gateway needs of it. The official package has twenty other
- * extensions and depends on viem. A test compares this file with that package.
+ * Implements the part of the extension "payment-identifier" of x402 version 2 that the gateway needs. The official package is not
+ * used, because it has twenty other extensions and depends on viem. A test compares this file with that package.
  */
 export const PAYMENT_IDENTIFIER = "payment-identifier";
 
@@ -8,7 +8,7 @@ const PATTERN = /^[a-zA-Z0-9_-]+$/;
 const LENGTH_MIN = 16;
 const LENGTH_MAX = 128;
 
-/** Declaration of the extension in a 402: a client may send an identifier. */
+/** Declaration of the extension in a 402. It says that a client may send an identifier, but need not. */
 export const OPTIONAL_IDENTIFIER = {
   info: { required: false },
   schema: {

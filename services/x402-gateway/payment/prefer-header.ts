@@ -1,6 +1,6 @@
 /*
- * The Prefer header (RFC 7240). A preference that is not understood is ignored. After text that is not a list of preferences, the rest of
- * the header is ignored too.
+ * Reads the Prefer header (RFC 7240), a list of preferences with commas. Preferences other than `wait` are ignored. From the
+ * first text that is no valid list element on, the rest of the header is ignored.
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -14,8 +14,9 @@ const NAME = new RegExp(`^[ \\t]*(${TOKEN})`);
 const WAIT = new RegExp(`^[ \\t]*wait[ \\t]*=[ \\t]*(\\d+)${PARAMETERS}[ \\t]*$`, "i");
 
 /**
- * Returns how many seconds the client would wait for the answer, at most `secsMax`. Undefined without a valid `wait`, or if it is 0. Only
- * the first `wait` counts (section 2). Several headers arrive as one, joined by commas.
+ * Returns how many seconds the client would wait for the answer, at most `secsMax`. Undefined if there is no valid `wait`, or if
+ * it is 0. Only the first `wait` counts (section 2). `header` has the values of all Prefer headers of the request, joined by
+ * commas.
  */
 export function preferredWaitSecs(header: string, secsMax: number): number | undefined {
   const first = elementsOf(header).find((element) => NAME.exec(element)?.[1]?.toLowerCase() === "wait");

@@ -16,7 +16,10 @@ import type { PaidCall } from "./outcome.ts";
 
 export type Receipts = ReturnType<typeof createReceipts>;
 
-/** A call's end that a receipt can certify. A result that is too long or no longer kept has no digest, and so no receipt. */
+/**
+ * End of a call that a receipt can certify. There is no receipt for a result that was too long to be kept or is no longer kept,
+ * because its digest cannot be computed.
+ */
 type Ended = Extract<ResultRead, { kind: "answer" | "failed" | "failure" }>;
 
 export function isEnded(read: ResultRead): read is Ended {
@@ -25,7 +28,7 @@ export function isEnded(read: ResultRead): read is Ended {
 
 type Settled = { id: string; terms: PaymentTerms; settlement: Settlement };
 
-/** Signs receipts. The signed facts are in Redis, so every replica signs the same facts at any time. */
+/** Creates the functions that sign receipts. All signed facts are in Redis, so each replica signs the same facts, at any time. */
 export function createReceipts(
   { signing, published }: ReceiptKeys,
   { issuer: iss, clock }: { issuer: string; clock: Clock },
@@ -46,7 +49,9 @@ export function createReceipts(
     /** JSON Web Key Set (RFC 7517) that verifies the receipts. */
     jwks: { keys: published.map(toJwk) },
 
-    /** Certifies that a payment was made. The receipt says nothing about the job, and does not exclude a refund. */
+    /**
+     * Certifies that a payment was made. The receipt says nothing about the job's result, and the payment may still be refunded.
+     */
     ofPayment(paid: PaidCall): SignedReceipt {
       const { terms, status, bodySha256 } = paid;
       const salt = newSalt();
@@ -62,7 +67,10 @@ export function createReceipts(
       return { jws: sign(RECEIPT_TYPES.payment, claims), salt };
     },
 
-    /** Certifies how a call has ended. A failed call may be replayed, and then end differently. */
+    /**
+     * Certifies how a call has ended. The end of a failed call is not final: an operator may replay the call, and then it can end
+     * differently.
+     */
     ofResult(payment: SettledPayment, read: Ended): SignedReceipt {
       const salt = read.kind === "answer" ? newSalt() : undefined;
       const claims: ResultClaims = {

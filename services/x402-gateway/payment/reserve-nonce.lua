@@ -1,6 +1,6 @@
--- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Returns the reason why the claim must refuse the nonce, or ''. If the
--- nonce is already reserved for this call, the reservation is written again: the first write, by another gateway, may not survive a
--- failover.
+-- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Returns '', or the reason why the claim must refuse the
+-- nonce. The nonce may already be reserved for this call by another gateway, whose write may not survive a failover. So the
+-- reservation is written again then, and is proven by this write.
 --@include "../../../shared/redis/now.lua"
 local ms, by = ARGV.keptUntil - now, redis.call('GET', KEYS.nonce)
 if by and by ~= ARGV.id then return 'NONCE_USED' end

@@ -28,20 +28,20 @@ import { toSettling } from "./new-payment.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
 /**
- * The reconciler first looks at a payment this long after its claim. It then continues with the payment if the process that claimed it has
- * died.
+ * The reconciler first looks at a payment this long after its claim. If the process that claimed the payment has died, the
+ * reconciler then continues in its place.
  */
 const FIRST_LOOK_MS = 3000;
 /**
- * Time to wait for a receipt. It is usually there at once, and at most one block later. After this time, the reconciler
- * continues.
+ * Time for which a request waits for a transaction's receipt. The node usually has it at once, or one block later. After this
+ * time, the request is answered with an unknown outcome, and the reconciler continues.
  */
 const RECEIPT_MS_MAX = 5000;
 const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 
 /**
- * Delay after queueing until the chain must show the payment. It is short enough to settle the payment again if the transaction
- * has vanished.
+ * Time after which the chain must show the payment of a queued call. It is short enough that the payment can still be settled
+ * again if its transaction has vanished from the chain.
  */
 const PROVE_AFTER_MS = 30_000;
 
@@ -51,20 +51,23 @@ type Deps = {
   facilitators: Facilitators;
   chains: Pick<Chains, "of">;
   beginWrite: BeginWrite;
-  /** Limit on a payer's open payments. */
+  /** Limit on the number of a payer's payments that are not settled yet. */
   openMax: number;
-  /** Limit on the bytes of all unsettled payments. */
+  /** Limit on the bytes in Redis of all payments that are not settled yet. */
   unsettledBytesMax: () => number;
-  /** No settle request is sent this long after the claim: the payer may have paid again by then. */
+  /** Once this time has passed since the claim, no settle request is sent, because the payer may have paid again. */
   maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
 
-/** Outcome of a claim. A new claim was written at most `ageMs` ago. */
+/** Outcome of a claim. `new`: this claim wrote the payment, at most `ageMs` ago. `known`: the payment was claimed before. */
 type ClaimedNow = { kind: "new"; ageMs: number } | { kind: "known"; id: string };
 
-/** Turns payments into calls, step by step. The request with the payment runs the steps, or the reconciler of any replica does. */
+/**
+ * Turns payments into calls, step by step. The request that brings the payment runs the steps. If it cannot, the reconciler of
+ * any replica runs those that are left.
+ */
 export class Settler {
   readonly #deps: Deps;
 
@@ -73,9 +76,9 @@ export class Settler {
   }
 
   /**
-   * Writes the whole call to disk before money moves, or finds that the payment was known before. `clientKey` is the rate-limit key of the
-   * client's address. Throws the error of a refused claim. Throws `payment.outcome_unknown` if the claim may be on disk: then the
-   * reconciler of any replica continues with it.
+   * Claims a payment: writes it with its whole call to disk, before money moves. Also finds whether the payment was claimed
+   * before. `clientKey` is the rate-limit key of the client's address. Throws the error of a refused claim. If the claim may be
+   * on disk, throws `payment.outcome_unknown`, and the reconciler of any replica continues with it.
    */
   async claim(payment: NewPayment, clientKey: string): Promise<ClaimedNow> {
     const { journal, callerNonces, beginWrite, openMax, unsettledBytesMax, clock } = this.#deps;
@@ -90,7 +93,7 @@ export class Settler {
       const sentAt = clock();
       const limits = { openMax, clients, unsettledBytesMax: unsettledBytesMax() };
       const claimed = await journal.claim(payment, { by, dueInMs, reserved, ...limits }, lane);
-      // The travel time of the reply adds to the age of the claim.
+      // The claim also got older while the reply was on its way.
       return claimed.kind === "new" ? { ...claimed, ageMs: claimed.ageMs + clock() - sentAt } : claimed;
     };
     const claimed = await write(attempt, bytes).catch((cause) => {
@@ -104,9 +107,9 @@ export class Settler {
   }
 
   /**
-   * Sends the settle request of a payment that was claimed `ageMs` ago, and acts on the answer. After the claim, a payment is refused only
-   * if it is proven that no money moved. If no chain can be read, the facilitator's refusal counts as proof. Throws
-   * `payment.outcome_unknown` for any other outcome.
+   * Sends the settle request of a payment that was claimed `ageMs` ago, and acts on the answer. After the claim, a payment is
+   * refused only if it is proven that no money moved. If no chain can be read, the facilitator's refusal counts as this proof.
+   * Throws `payment.outcome_unknown` after any other answer but success.
    */
   async settle(payment: NewPayment, ageMs: number): Promise<SettledPayment> {
     const { journal } = this.#deps;
@@ -124,7 +127,11 @@ export class Settler {
     }
   }
 
-  /** Asks the facilitator to settle. Only success is believed. Any other answer proves nothing, unless the facilitator is trusted. */
+  /**
+   * Asks the facilitator to settle the payment. Resolves with the settlement if the facilitator reports success. Any other answer
+   * does not prove that the payment was not made, except the refusal of a facilitator that is trusted because no chain can be
+   * read.
+   */
   async #requestSettlement(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
     const { journal, facilitators, chains, clock, log } = this.#deps;
     const startedAt = clock();
@@ -147,8 +154,9 @@ export class Settler {
   }
 
   /**
-   * Ends a payment that a trusted facilitator refused. Throws `payment.rejected`, but only once the end is on disk. If a reconciler has
-   * sent another settle request meanwhile, the refusal is not final: that request may have settled the payment and so caused this refusal.
+   * Ends a payment that a trusted facilitator refused. Throws `payment.rejected`, but only once the end is on disk. Returns if
+   * the refusal is not final, because a reconciler has sent another settle request in between. That request may have settled the
+   * payment, and may be the reason for this refusal.
    */
   async #endRefused(payment: Payment, reason: string): Promise<void> {
     const { beginWrite } = this.#deps;
@@ -162,9 +170,9 @@ export class Settler {
   }
 
   /**
-   * Waits until the receipt of the facilitator's transaction shows that it pays this call, and resolves with the settlement. Resolves with
-   * undefined if that takes too long or the receipt shows something else: a facilitator may be wrong, and a token may accept a used nonce
-   * without a transfer.
+   * Waits until the receipt of the transaction that the facilitator named shows that it pays for this call. Resolves with the
+   * settlement then. Resolves with undefined if that takes too long or the receipt shows something else. The receipt is checked
+   * because a facilitator may be wrong, and because a token may accept a used nonce without a transfer.
    */
   async confirm(payment: Payment, transaction: string): Promise<Settlement | undefined> {
     const { chains, clock } = this.#deps;
@@ -185,9 +193,9 @@ export class Settler {
   }
 
   /**
-   * Records a settlement and queues the call, in one step. It may run several times, even concurrently. Resolves with false if
-   * the payment gets no call: it is VOID, in REVIEW or DISCARDED, an operator has dropped its call, or its transfer pays for
-   * another call.
+   * Records a settlement and queues the call, in one step. The step has no further effect if it runs again, even concurrently.
+   * Resolves with false if the payment gets no call. That is so if it is VOID, in REVIEW or DISCARDED, if an operator has dropped
+   * its call, or if its transfer already pays for another call.
    */
   async enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { journal, beginWrite, log } = this.#deps;
@@ -218,18 +226,21 @@ export class Settler {
     const found = await journal.markVoid(payment, why, { now: clock() });
     const { id, callerNonce } = payment;
     if (callerNonce !== undefined && (found === "SETTLING" || found === "VOID"))
-      await callerNonces.free(id, callerNonce).catch(() => {}); // the reservation then ends at its expiry
+      await callerNonces.free(id, callerNonce).catch(() => {}); // If this fails, the reservation ends when it expires.
     return found;
   }
 
-  /** Leaves a payment to an operator, because the evidence does not decide its outcome. */
+  /** Puts a payment into review, where an operator decides, because the evidence does not show whether it was made. */
   async review(id: string, reason: string): Promise<void> {
     const { journal, log } = this.#deps;
     await journal.markForReview(id, reason);
     log.error("payment.in_review", { callId: id, reason });
   }
 
-  /** Whether it is too late for another settle request: the authorization has ended, or the payer may have paid again. */
+  /**
+   * Whether it is too late for another settle request, because the authorization has expired, or because the payer may have paid
+   * again.
+   */
   isTooLate(payment: Payment): boolean {
     const { maxTimeoutMs, clock } = this.#deps;
     return payment.readAt - payment.claimedAt >= maxTimeoutMs || hasEnded(payment, clock());
@@ -241,17 +252,17 @@ function isUnknown(error: unknown): boolean {
 }
 
 /**
- * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. A single fast
- * clock must not decide this: it would end a payment that others can still settle.
+ * Whether the authorization expired at least `agoMs` ago, by the clock of the process (`now`) and also by that of Redis. If one
+ * fast clock could decide this alone, it would end a payment that can still be settled.
  */
 export function hasEnded({ terms, readAt }: Payment, now: number, agoMs = 0): boolean {
   return Math.min(now, readAt) >= Number(terms.valid_before) * 1000 + agoMs;
 }
 
-/** Reason why a transfer that matches a payment does not pay for it. */
+/** Returns the reason for an operator why a transfer that matches a payment does not pay for it. */
 export function paysForAnotherCall({ transaction, position }: Settlement): string {
   return `transfer ${position} of transaction ${transaction} pays for another call`;
 }
 
-/** States of a payment that has no call in a queue and gets none. */
+/** States in which a payment has no call in a queue and will get none. */
 const ENDED_OTHERWISE: readonly FoundState[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];

@@ -5,27 +5,38 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { within } from "../../../shared/platform/time/clock.ts";
 
 const PACE = {
-  /** Interval of the checks of a token that is as configured. The contract behind a proxy may change at any time. */
+  /**
+   * Interval of the checks while the contract matches the configuration. It must be checked again, because the contract behind a
+   * proxy may change at any time.
+   */
   everyMs: 600_000,
-  /** Interval of the checks of a token that is not as configured, or not checked yet. Both may change soon. */
+  /**
+   * Interval of the checks while the contract does not match the configuration, or could not be read yet. Either may change soon.
+   */
   soonMs: 10_000,
-  /** Limit on how long a start waits for the first check, which makes several requests. It makes them twice if it finds a problem. */
+  /**
+   * Limit on how long a starting gateway waits for the first check. A check makes several requests, and makes them twice if it
+   * finds a problem.
+   */
   firstMs: 15_000,
 };
 
 export type TokenWatch = {
-  /** Known problems of the token's configuration. */
+  /** Differences between the token's configuration and its contract that the last check found. */
   problems(): readonly string[];
-  /** Throws `payment.unavailable` unless the token was checked and is as configured. */
+  /** Throws `payment.unavailable` unless a check has shown that the contract matches the configuration. */
   assertValid(): Promise<void>;
-  /** Starts the checks. Resolves once the first check has ended, or after `firstMs`, so that an unavailable node delays no start. */
+  /**
+   * Starts the checks. Resolves once the first check has ended, but after `firstMs` at the latest. So a node that does not answer
+   * does not delay the gateway's start further.
+   */
   start(): Promise<void>;
   close(): void;
 };
 
 /**
- * Compares a token's configuration with its contract (`checkToken`): at the start, every ten minutes, and before its first payment is
- * claimed.
+ * Creates the checks that compare a token's configuration with its contract (`checkToken`). They run at the start and then every
+ * ten minutes. If the token's node has not answered by the first payment in it, that payment waits for a check.
  */
 export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger, pace = PACE): TokenWatch {
   const name = { network: token.network, asset: token.asset, symbol: token.symbol };

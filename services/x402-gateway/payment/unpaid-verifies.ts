@@ -9,9 +9,10 @@ import type { GasSponsoring } from "../schemes/scheme.ts";
 import type { AcceptedPayment } from "./header.ts";
 
 /**
- * Limits per minute on verifications that lead to no payment, for each payer and each address. Contract calls have a limit of their own,
- * because a client without money can cause them: it must not use up the verifications of others at its address. A check of an approval
- * counts as a contract call, because the token may call the payer's contract.
+ * Limits per minute, for each payer and each client address, on verifications of payments that are not made in the end.
+ * Calls of a payer's contract have a limit of their own. A client without money can cause them, and must not use up the
+ * verifications of other clients with its address. The check of an approval counts as a contract call, because the token may call
+ * the payer's contract for it.
  */
 export type UnpaidAllowances = { perPayer: Allowance; perAddress: Allowance; contractChecks: Allowance };
 
@@ -36,18 +37,19 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
   };
 }
 
-/** A verification to make, and the request that needs it. */
+/** A payment to verify, and facts about the client's request that brings it. */
 export type VerificationTask = {
   request: FacilitatorRequest;
   signed: AcceptedPayment;
-  /** The extension in the request that the facilitator must support. */
+  /** Extension that the request uses, so the facilitator must support it. */
   extension: GasSponsoring | undefined;
   /** Rate-limit key of the client's address. */
   clientKey: string;
   /**
-   * Functions that each refund this verification to an allowance. They are added even if the payment is refused. They must be
-   * called once any replica has settled the payment, or if the journal has failed. They must not be called after a mere claim:
-   * until the settlement, the payer can cancel the authorization, and the payer's contract can reject the signature.
+   * Functions that each refund this verification, or a contract call, to the allowances that it used up. They are added even if
+   * the payment is refused. They must be called once any replica has settled the payment, or if the journal has failed. They must
+   * not be called after a mere claim: until the payment is settled, the payer can cancel the authorization, and the payer's
+   * contract can reject the signature.
    */
   refunds: (() => void)[];
 };
@@ -68,8 +70,9 @@ type Deps = {
 };
 
 /**
- * Asks facilitators to verify payments, at a limited cost for them. Concurrent requests of one address for the same payment share one
- * verification. A refusal is cached for some seconds. Verifications that lead to no payment count against the payer and the address.
+ * Asks facilitators to verify payments, and limits how many verify requests a client can cause. Concurrent requests from one
+ * address for the same payment share one verification. A refusal is cached for some seconds. A verification counts against the
+ * payer and the client's address, unless its payment is made.
  */
 export class Verifier {
   readonly #deps: Deps;
@@ -82,8 +85,8 @@ export class Verifier {
   }
 
   /**
-   * Resolves with the URL of the facilitator that judged the payment valid, which must settle it. Throws what `Facilitators.verify` throws,
-   * and `request.rate_limited`.
+   * Resolves with the URL of the facilitator that judged the payment valid. The same facilitator must settle it. Throws the
+   * errors of `Facilitators.verify`, and `request.rate_limited`.
    */
   async verify(task: VerificationTask): Promise<string> {
     const { request, signed, clientKey } = task;
@@ -125,8 +128,8 @@ function isRefusal(error: unknown): boolean {
 }
 
 /**
- * Whether a facilitator was called before the verification failed. If so, the verification still counts against the payer and the address,
- * because the content of a payment can make any facilitator fail.
+ * Whether a facilitator was called before the verification failed. If so, the verification still counts against the payer and the
+ * address. Otherwise a client could cause any number of verify requests with payments whose content makes the facilitator fail.
  */
 export function wasSent(refusal: unknown): boolean {
   if (refusal instanceof Unjudged) return refusal.wasSent;

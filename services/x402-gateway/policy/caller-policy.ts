@@ -16,7 +16,7 @@ import { createFairLimit } from "../fair-limit.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
-/** Decides who may buy a job. The contract of a restricted job says whether a caller is permitted. */
+/** Rule that says who may buy a job: every client, no client, or a caller whom a contract permits (`restricted_paid`). */
 export type JobPolicy =
   | { mode: "public_paid" }
   | { mode: "disabled" }
@@ -26,7 +26,7 @@ export type JobPolicy =
 type DelegatedPolicy = {
   authMode: "delegated_caller_signature";
   expirySecsMax: number;
-  /** Whether the caller's proof must name this gateway. */
+  /** Whether the text that the caller signs must contain this gateway's URL, so that no other gateway accepts the proof. */
   boundProof: boolean;
 };
 
@@ -61,12 +61,12 @@ function toPolicy(entry: PolicyToml): JobPolicy {
 
 export type CallerRequest = {
   job: JobIds & { policy: JobPolicy };
-  /** Request with the headers of a delegated caller. */
+  /** Request. It has the headers of the caller's proof, if the caller is not the payer. */
   req: IncomingMessage;
   body: Uint8Array;
   /** Payer recovered from the payment's signature. */
   payer: Address;
-  /** Rate-limit key of the client's address. The slots for contract calls are shared fairly by this key. */
+  /** Rate-limit key of the client's address, by which the slots for contract calls are shared fairly. */
   clientKey: string;
 };
 
@@ -74,15 +74,15 @@ export type CallerRequest = {
 export type AuthorizedCaller = {
   /** Lower case. */
   address: Address;
-  /** Nonce of a delegated proof, which the claim uses up, and the time until which Redis remembers it (unix ms). */
+  /** Nonce of the caller's proof, and the time until which Redis remembers it (unix ms). The claim of the payment uses it up. */
   nonce?: { hash: string; keptUntil: number };
 };
 
 type CallerPolicyDeps = {
-  /** Has the `public_url`, which a bound proof must name. */
+  /** Settings of the gateway. The text of a bound proof must contain the `public_url`. */
   x402: Pick<X402Toml, "public_url">;
   metadataPrefix: string;
-  /** Clock of Redis, which also expires the used nonces. */
+  /** Clock of Redis. Redis itself forgets used nonces by this clock. */
   clock: Clock;
   isPermittedCaller: IsPermittedCaller;
 };
@@ -141,19 +141,22 @@ export class CallerPolicy {
   }
 }
 
-/** Proof that a caller allows this job with this body. It is valid once, because of its nonce, and until `expirySecs` (unix seconds). */
+/**
+ * Proof by which a caller lets someone else pay for its call. The caller signs it for one job and one body. It is valid only
+ * once, because of its nonce, and until `expirySecs` (unix seconds).
+ */
 type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
 
 const NONCE = /^[!-~]{1,128}$/;
 /**
- * Expiry in unix seconds. Leading zeros are refused, so that the signed text equals the sent one. At most 15 digits, because a double holds
- * these exactly.
+ * Form of the expiry, in unix seconds. Leading zeros are refused: the signed text has the number without them, so it would not be
+ * the text that was sent. At most 15 digits are accepted, because a double holds these exactly.
  */
 const EXPIRY = /^(?:0|[1-9]\d{0,14})$/;
 
 /**
- * Reads the four headers of a delegated caller. Throws `caller.missing` if one is absent, and `caller.proof_invalid` if one was sent twice
- * or is malformed. It does not verify the signature: `isSignedByCaller` does.
+ * Reads the four headers of a caller's proof. Throws `caller.missing` if one is absent, and `caller.proof_invalid` if one was
+ * sent twice or is malformed. The signature is verified later (`isSignedByCaller`).
  */
 function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
   const { caller: name } = platformKeys(metadataPrefix);
@@ -177,8 +180,9 @@ function requiredHeader(req: IncomingMessage, name: string): string {
 type SignedFor = { job: JobIds; body: Uint8Array; publicUrl: string };
 
 /**
- * Returns the two texts that a caller may sign for this job, body, nonce and expiry. `plain` is valid at any gateway, `bound` only at this
- * one. The nonce may hold colons. The expiry follows the last colon, so no two proofs share a text.
+ * Returns the two texts that a caller may sign for this job, body, nonce and expiry. `plain` is accepted by any gateway, `bound`
+ * only by this one. The nonce may contain colons. Even so, no two proofs have the same text, because the expiry follows the last
+ * colon.
  */
 function signedTexts({ nonce, expirySecs }: CallerProof, { job, body, publicUrl }: SignedFor) {
   const bodyHash = keccak256Hex(body).slice(2);
@@ -186,7 +190,7 @@ function signedTexts({ nonce, expirySecs }: CallerProof, { job, body, publicUrl 
   return { plain: `x402-authorize:${what}`, bound: `x402-authorize@${publicUrl}:${what}` };
 }
 
-/** Whether the claimed caller's key signed this text (EIP-191 `personal_sign`). */
+/** Whether the key of the caller that the headers name has signed this text (EIP-191 `personal_sign`). */
 function isSignedByCaller({ caller, signature }: CallerProof, text: string): boolean {
   return recoverAddress(personalMessageDigest(text), signature) === caller;
 }
@@ -199,7 +203,8 @@ function assertLasts({ expirySecs }: CallerProof, now: number, expirySecsMax: nu
 }
 
 /**
- * Returns the hash under which Redis remembers the nonce. In the hashed text, the nonce comes last because it may contain any separator.
+ * Returns the hash under which Redis remembers the nonce as used. In the hashed text, the nonce comes last, because it may
+ * contain the separator.
  */
 function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
   return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
@@ -213,7 +218,9 @@ function invalidProof(detail: string): AppError {
   return AppError.public("caller.proof_invalid", detail);
 }
 
-/** Makes an `eth_call` at the head of one node's chain. It has a deadline, and resolves with the returned bytes in hex. */
+/**
+ * Calls a contract at one node, at the newest block (`eth_call`). It has a deadline, and resolves with the returned bytes in hex.
+ */
 export type EthCall = (call: { to: Address; data: `0x${string}` }) => Promise<`0x${string}`>;
 
 type PermissionCheck = {
@@ -229,22 +236,26 @@ export type IsPermittedCaller = (check: PermissionCheck) => Promise<boolean>;
 /** Time for which a permission is cached. A revocation takes effect within this time. */
 const PERMISSION_CACHE_MS = 30_000;
 const CHECK_TIMEOUT_MS = 3000;
-/** Limits on contract calls. A client can make up callers, and each causes a call to the node. */
+/**
+ * Limits on concurrent contract calls. They are needed because a client can make up any number of callers, and each one causes a
+ * call to the node.
+ */
 const CHECK_LIMITS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
 const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
 type PermittedOptions = {
-  /** Called once for each node. */
+  /** Creates the function that makes calls at a node. It is called once for each node. */
   ethCallAt?: (rpcUrl: Secret) => EthCall;
   clock: Clock;
   callersMax?: number;
 };
 
 /**
- * Creates a function that calls the contract's `isPermittedCaller(uint64,address)`. Equal concurrent calls share one answer. Only a "yes"
- * is cached, so that strangers cannot evict permitted callers from the cache. The text and the cause of a failure are not passed on,
- * because libraries put the RPC URL into both, and it may hold a key.
+ * Creates a function that calls the contract's `isPermittedCaller(uint64,address)`. Equal concurrent calls share one answer. Only
+ * a "yes" is cached. If a "no" were cached too, strangers could fill the cache and evict the permitted callers from it. The error
+ * of a failed call is replaced by one without its text and its cause: libraries put the RPC URL into both, and the URL may hold a
+ * key.
  */
 export function createIsPermittedCaller({
   ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CHECK_TIMEOUT_MS }),
@@ -298,7 +309,8 @@ function toAnswer(word: string): boolean {
 }
 
 /**
- * Returns an error's text without a URL. The text of an AppError of shared/chain has none. Of any other error, only the name is returned.
+ * Returns the text of an error, certainly without a URL. An AppError of shared/chain never has a URL in its text. Of any other
+ * error, only the name is returned.
  */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;

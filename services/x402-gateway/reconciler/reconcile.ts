@@ -23,9 +23,15 @@ import { approvalIn, withApproval } from "../schemes/gas-sponsoring.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
-/** Interval of the checks of a payment that is proven and queued. Also the interval of log lines about missing configuration. */
+/**
+ * Interval of the checks of a payment whose call is queued and whose transfer is proven on the chain. It is also the minimum
+ * interval between equal log lines about missing configuration.
+ */
 const RARE_CHECK_MS = 600_000;
-/** If no chain can be read, the facilitator is asked for the outcome until this long after the end of the authorization. */
+/**
+ * If no chain can be read, the facilitator is asked for the outcome until this long after the authorization has expired. Then an
+ * operator must decide.
+ */
 const GRACE_MS = 60_000;
 
 export type ReconcileDeps = {
@@ -35,18 +41,18 @@ export type ReconcileDeps = {
   settler: Settler;
   beginWrite: BeginWrite;
   partition: Partition;
-  /** A settle request is not repeated for this long, because the facilitator may still answer the previous one. */
+  /** A settle request is repeated only this long after the previous one, because the facilitator may still answer that one. */
   settleTimeoutMs: number;
-  /** No settle request is sent this long after the claim. */
+  /** Once this time has passed since the claim, no settle request is sent. */
   maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Creates the function that advances one payment as far as the evidence allows, and schedules its next check. Several replicas may run it
- * for the same payment at once, and any of them may die on the way. Every step is a compare-and-set, or has the same effect however often
- * it runs. The bodies of calls are not read.
+ * Creates the function that advances one payment as far as the evidence allows, and schedules its next check. Several replicas
+ * may run it for the same payment at once, and any of them may die halfway. So each step is a compare-and-set, or has no further
+ * effect if it runs again. The bodies of calls are not read.
  */
 export function createReconcile(deps: ReconcileDeps) {
   const { journal, chains, beginWrite, clock, log } = deps;
@@ -57,8 +63,8 @@ export function createReconcile(deps: ReconcileDeps) {
   const prove = createProve(deps, logMissing);
 
   /**
-   * Checks that a paid call is still in its queue. If the call is missing, adds it again, or ends the payment if its record says that the
-   * call has ended. Otherwise checks the payment on the chain.
+   * Checks that a paid call is still in its queue. If the call is missing there, adds it again. But if its record says that the
+   * call has ended in between, ends the payment instead. Otherwise compares the payment with the chain.
    */
   async function watchQueued(payment: Payment): Promise<void> {
     if ((await registry.find(payment.id, paidQueueOf(payment.terms))) === undefined) {
@@ -104,8 +110,8 @@ export function createReconcile(deps: ReconcileDeps) {
 }
 
 /**
- * Creates the function that finds the outcome of a payment in SETTLING. The chain decides. While the chain shows no outcome, the
- * facilitator is asked again.
+ * Creates the function that finds the outcome of a payment in SETTLING, the state from the claim until the outcome is known. The
+ * chain decides. While the chain shows no outcome, the settle request is repeated.
  */
 function createSettleOpen(
   deps: ReconcileDeps,
@@ -145,13 +151,13 @@ function createSettleOpen(
       logMissing.facilitator(payment);
       return lookAgain(payment);
     }
-    // At first, `dispatchedAt` is the time of the claim. The claim of a large call takes longer, so its settle request may have been sent
-    // later.
+    // Before the first repetition, `dispatchedAt` is the time of the claim. The settle request is sent after the claim, and the
+    // claim of a large call takes longer (`extraMs`).
     const mayBeInFlight = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
     if (request === undefined || mayBeInFlight || settler.isTooLate(payment)) return lookAgain(payment);
     const repeated = await requestToRepeat(request, payment, chains);
     if (repeated === undefined) return lookAgain(payment);
-    // The chain may have taken long to answer, so Redis checks the payment's age again.
+    // The node may have taken long to answer. So Redis checks once more that the claim is not too old for a settle request.
     if (!(await journal.markDispatching(id, maxTimeoutMs))) return lookAgain(payment);
     const outcome = await facilitators.settle(repeated, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
@@ -183,9 +189,10 @@ function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, sear
 }
 
 /**
- * Returns the request to settle again. It leaves out the approval if the payer's allowance is large enough. An approval works only once: if
- * an earlier request or a stranger has sent it, the facilitator would fail to send it again. Undefined if the allowance is too small and
- * the approval cannot be used, because the facilitator could then pay gas in vain.
+ * Returns the request to settle a payment again. If the payer's allowance for Permit2 is large enough now, the approval in the
+ * request is left out. An approval works only once, so the facilitator would fail to send it if it was already sent, by an
+ * earlier request or by a stranger. Returns undefined if the allowance is too small and the approval cannot be used. The
+ * facilitator would pay gas for a transaction that fails.
  */
 async function requestToRepeat(
   request: FacilitatorRequest,
@@ -205,8 +212,8 @@ async function requestToRepeat(
 type LogMissing = ReturnType<typeof createLogMissing>;
 
 /**
- * Creates the functions that log a payment whose token or facilitator is no longer configured. Each token and each facilitator is logged at
- * most every ten minutes.
+ * Creates the functions that log a payment whose token or facilitator is no longer in the configuration. Each such token and
+ * facilitator is logged at most every ten minutes.
  */
 function createLogMissing(clock: Clock, log: Logger) {
   const nextLogAt = new Map<string, number>();
@@ -227,7 +234,7 @@ function createLogMissing(clock: Clock, log: Logger) {
      * chain shows that it was settled.
      */
     facilitator({ id: callId, state, facilitator: url, terms }: Payment): void {
-      const facilitator = URL.canParse(url) ? new URL(url).origin : ""; // its path may hold a key
+      const facilitator = URL.canParse(url) ? new URL(url).origin : ""; // The path of the URL may hold a key.
       const endsAt = toIso(Number(terms.valid_before) * 1000);
       logRarely("payment.facilitator_unknown", url, { callId, state, facilitator, endsAt });
     },
@@ -239,8 +246,8 @@ type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chains"> & { logMissing: L
 /** Creates the function that schedules the next check of a payment. The interval grows with the payment's age. */
 function createLookAgain({ journal, chains, logMissing }: LookAgainDeps) {
   /**
-   * Leaves the payment as it is until its token is configured again. Another replica may have the token configured, so the
-   * payment is due again within 30 seconds.
+   * Postpones a payment whose token is not in this replica's configuration. It is due again within 30 seconds, because another
+   * replica may have the token configured.
    */
   async function waitForToken(payment: Payment): Promise<void> {
     logMissing.token(payment);
@@ -255,16 +262,16 @@ function createLookAgain({ journal, chains, logMissing }: LookAgainDeps) {
 }
 
 /**
- * Creates the function that compares a facilitator's report with the chain. It resolves with true once nothing is left to check.
- * If the chain contradicts a payment, its call stays queued, because the runner may have it already. The log and the journal
- * record the contradiction.
+ * Creates the function that checks on the chain whether a payment was made as its facilitator reported. It resolves with true
+ * once nothing is left to check. If the chain contradicts the payment, its call stays queued, because the runner may have it
+ * already. The contradiction is logged, and recorded in the journal for an operator.
  */
 function createProve(deps: ReconcileDeps, logMissing: LogMissing) {
   const { journal, chains, facilitators, settler, maxTimeoutMs, log } = deps;
 
   /**
-   * Settles a payment again if the chain does not show its transaction, unless it is too late. This is safe, because a payment can be
-   * charged only once.
+   * Sends a settle request again for a payment whose transaction the chain does not show, or no longer shows. Sends none if it is
+   * too late. The repetition is safe, because a payment can be charged only once.
    */
   async function settleVanished(payment: Payment, reason: string): Promise<void> {
     const { id, request, facilitator } = payment;
@@ -315,23 +322,26 @@ function createProve(deps: ReconcileDeps, logMissing: LogMissing) {
   };
 }
 
-/** The states of a payment that counts as paid and may be checked on the chain. */
+/** States of a payment that counts as paid, and that is still checked on the chain. */
 const PROVABLE = { from: ["QUEUED", "FAILED", "INJECTED", "DISCARDED"] } as const;
 
-/** Whether only the facilitator reports the payment. The chain has never shown it. */
+/** Whether only the facilitator has reported the payment, and the chain has never shown it. */
 function isOnlyReported({ settlement }: Payment): boolean {
   return settlement?.by === "facilitator" && settlement.position === undefined;
 }
 
 /**
- * Result of reading the transaction that a settlement names. `shown` has the settlement if the transaction shows the payment. Otherwise
- * `finding` has the reason why it does not.
+ * Result of reading the transaction that a settlement names. If the transaction shows the payment, `shown` has the settlement.
+ * Otherwise `finding` says why it does not.
  */
 type NamedTransaction =
   | { shown: { settlement: Settlement; block: bigint }; finding?: never }
   | { shown?: never; finding: string };
 
-/** Reads the transaction that the settlement names. This takes one request to the node; full evidence takes several. */
+/**
+ * Reads the transaction that the settlement names. This takes one request to the node. A search of the chain (`evidenceOf`) takes
+ * several.
+ */
 async function readNamedTransaction(
   { chain, eventOrder }: TokenChain,
   payment: Payment,

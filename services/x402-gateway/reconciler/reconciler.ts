@@ -8,14 +8,14 @@ import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const ROUND_EVERY_MS = 1000;
 /**
- * Number of payments taken in one step. Each bulkhead has the same number of slots, divided among the reconcilers of all
- * partitions.
+ * Number of due payments that are taken in one step. It is also the number of slots in each bulkhead. The reconcilers of all
+ * partitions share these slots.
  */
 const CONCURRENT_MAX = 16;
 /** Average delay of a payment after a failure, or while its bulkhead is full. */
 const POSTPONE_MS = 5000;
 const PRUNE_EVERY_MS = 60_000;
-/** Part of a payment's lease for reads of the chain. The rest is for a settle request. */
+/** Time for reads of the chain in a payment's lease. The rest of the lease is for one settle request. */
 const CHAIN_READS_MS = 5000;
 
 type Deps = ReconcileDeps & {
@@ -23,7 +23,9 @@ type Deps = ReconcileDeps & {
   isUsable: () => boolean;
 };
 
-/** Reconciles the payments that are due, every second while Redis is usable. `stop` resolves when all work has ended. */
+/**
+ * Starts to reconcile, every second while Redis is usable, the payments that are due. `stop` resolves once all work has ended.
+ */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const reconcile = createReconcile(deps);
@@ -31,8 +33,8 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   // Jitter, so that payments postponed together do not all come due at once.
   const jittered = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
-  // Long enough for one settle request and the reads of the chain. No other replica takes the same payment during this lease.
-  // If this process dies, the payment waits until the lease expires.
+  // The lease is long enough for one settle request and the reads of the chain. No other replica takes the payment before the
+  // lease expires. If this process dies, the payment has to wait until then.
   const leaseMs = settleTimeoutMs + CHAIN_READS_MS;
   let stopped = false;
   let busy = false;
@@ -71,8 +73,9 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   }
 
   /**
-   * Leaves a payment to an operator, because no process can continue with it. A queued call stays queued. An unreadable record stays as it
-   * is.
+   * Leaves a payment whose record cannot be read to an operator, because no process can continue with it. A payment in SETTLING
+   * goes into review. If its call is queued already, the call stays in its queue, and the payment is disputed. If not even its
+   * state can be read, the record stays as it is.
    */
   async function leaveToOperator(id: string, reason: string): Promise<void> {
     const state = await journal.markForReview(id, reason).catch(unlessUnreadable);
@@ -103,19 +106,22 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 }
 
 const REDIS = "redis";
-/** The network of a chain, or `REDIS`. */
+/** Name of a bulkhead: the network of a chain, or `REDIS`. */
 type BulkheadName = string;
 
 /**
- * Returns the name of a payment's bulkhead. It is the payment's network, so that a chain or facilitator that hangs delays no
- * other network. If only Redis is read, it is `REDIS`.
+ * Returns the name of the bulkhead in which a payment is reconciled: its network, or `REDIS` if only Redis is read for it. With a
+ * bulkhead for each network, a chain or facilitator that hangs does not delay the payments of other networks.
  */
 function bulkheadOf(payment: Payment | undefined): BulkheadName {
   if (payment === undefined || payment.proven) return REDIS;
   return payment.terms.network;
 }
 
-/** Creates a function that removes expired payments from the list, at most once a minute. Each time it continues where it stopped. */
+/**
+ * Creates a function that removes expired payments from the list of all payments, a part of the list each time. It runs at most
+ * once a minute, and continues where it stopped before.
+ */
 function createPrune(partition: Partition, clock: Clock): () => Promise<void> {
   const payments = createPaymentList(partition);
   let rank = 0;
@@ -133,8 +139,9 @@ const STUCK_MS = 1000;
 type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
- * Runs at most `slots` pieces of work at a time in each bulkhead. In a full bulkhead, `begin` waits for a slot. In a stuck bulkhead,
- * `begin` returns false at once, so that a hanging service delays only the work in its own bulkhead.
+ * Creates bulkheads: groups of work, each with a limit of `slots` pieces that run at the same time. In a full bulkhead, `begin`
+ * waits for a slot. If no work ends for `STUCK_MS`, the bulkhead is stuck, and `begin` returns false at once. So a service that
+ * hangs delays only the work in its own bulkhead.
  */
 function createBulkheads(slots: number) {
   const bulkheads = new Map<BulkheadName, Bulkhead>();
@@ -179,7 +186,7 @@ function createBulkheads(slots: number) {
   };
 }
 
-/** Whether some work in the bulkhead ends before the bulkhead counts as stuck. */
+/** Waits until some work in the bulkhead ends. Resolves with false if none ends within `STUCK_MS`. */
 function endsInTime({ waiting }: Bulkhead): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), STUCK_MS);

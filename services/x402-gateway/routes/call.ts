@@ -8,8 +8,8 @@ type Deps = Pick<CallRoutesDeps, "results" | "streams" | "clientKeyOf"> & {
 };
 
 /**
- * Creates the routes that read a paid call. Any client may see the refund's transaction in the call's state, because the chain shows it
- * anyway.
+ * Creates the routes that read a paid call. The call's state has the transaction of its refund, which any client may see, because
+ * the chain shows it anyway.
  */
 export function paidCallRoutes({ journal, signIn, ...others }: Deps) {
   return callRoutes("x402", {

@@ -21,10 +21,10 @@ import { refusedClaim } from "../payment/outcome.ts";
 import { OPTIONAL_IDENTIFIER, PAYMENT_IDENTIFIER } from "../payment/payment-identifier.ts";
 import { DECLARATIONS } from "../schemes/gas-sponsoring.ts";
 
-/** Reason for a 402: no payment was sent, or the payment cannot be accepted. */
+/** Reason for a 402: the request has no payment, or its payment cannot be accepted. */
 type Why = { code: ErrorCode; detail: string };
 
-/** Limit on how long a 402 waits for the check that its operator's quote is unused. */
+/** Limit on how long a 402 waits for Redis, which knows whether the operator's quote in the request is already used. */
 const QUOTE_CHECK_MS = 500;
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
@@ -36,9 +36,9 @@ type Deps = {
   narrowOffers: NarrowOffers;
   journals: Partitioned<Pick<PaymentJournal, "findQuoted">>;
   offerSettings: OfferSettings;
-  /** Headers of every challenge, in addition to the common headers of all answers. */
+  /** Headers of every 402, in addition to the common headers of all answers. */
   headers: Readonly<Record<string, string>>;
-  /** Clock of Redis. With it, an offer expires at the same time at every gateway. */
+  /** Clock of Redis, so that an offer expires at the same time at every gateway. */
   clock: Clock;
   log: Logger;
 };
@@ -46,8 +46,9 @@ type Deps = {
 export type Challenge = ReturnType<typeof createChallenge>;
 
 /**
- * Creates the 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1. Unpaid
- * requests for the same job and selection of offers get the same bytes for ten seconds.
+ * Creates the functions that answer with a 402. Clients of both versions can pay it: `PAYMENT-REQUIRED` has the offers for
+ * version 2, and `accepts` in the body those for version 1. For ten seconds, all unpaid requests for the same job and the same
+ * networks get the same bytes.
  */
 export function createChallenge(deps: Deps) {
   const { requestedJobs, narrowOffers, journals, offerSettings, headers: extraHeaders, clock, log } = deps;
@@ -82,13 +83,16 @@ export function createChallenge(deps: Deps) {
     return prepared;
   }
 
-  /** Throws `quote.used`. If Redis does not answer in time, the quote counts as unused, because the claim checks it again. */
+  /**
+   * Throws `quote.used` if the quote has bought a call. If Redis does not answer in time, the quote counts as unused here,
+   * because the claim of a payment checks it again.
+   */
   async function assertUnused(quote: OperatorQuote): Promise<void> {
     const checked = await within(QUOTE_CHECK_MS, findCallByQuote(quote, journals));
     if (checked.kind === "done" && checked.result !== undefined) throw refusedClaim("quote_used");
   }
 
-  /** Sends the answer and leaves a large body unread. */
+  /** Sends the answer. The request's body stays unread if it is large. */
   function send(req: IncomingMessage, res: ServerResponse, { status, headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
@@ -98,8 +102,9 @@ export function createChallenge(deps: Deps) {
 
   return {
     /**
-     * Answers an unpaid request with a 402, before its body is read. Only a request with an operator's quote waits for a check. Throws, or
-     * rejects with, `job.not_found`, `job.disabled`, `quote.*`, `payment.network_not_offered` and `price.unavailable`.
+     * Answers a request without a payment with a 402, before its body is read. The answer is sent at once, unless Redis must
+     * check an operator's quote. Throws, or rejects with, `job.not_found`, `job.disabled`, `quote.*`,
+     * `payment.network_not_offered` and `price.unavailable`.
      */
     answerUnpaid(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> | undefined {
       const job = requestedJobs.jobOf(req, ids);
@@ -114,7 +119,7 @@ export function createChallenge(deps: Deps) {
       return undefined;
     },
 
-    /** Answers a payment that cannot be accepted, and offers the job again. */
+    /** Refuses a payment that cannot be accepted with a 402, which says why and offers the job again. */
     offerAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
       send(req, res, prepare(narrowOffers.selectOrAll(job, req.url ?? "").job, why));
     },

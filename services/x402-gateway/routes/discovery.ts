@@ -5,7 +5,10 @@ import { type Catalog, guidanceOf, JOBS_SHOWN, toX402OpenApi } from "../../../sh
 import type { WellKnownAnswer } from "../../../shared/openapi/x402-answers.ts";
 import { settlementEndpoint } from "../../../shared/pricing/prices.ts";
 
-/** Routes of the documents by which programs find the jobs for sale. All are public. None contains a price that changes with a rate. */
+/**
+ * Creates the routes of the documents by which programs find the jobs for sale. All are public. A price that changes with a rate
+ * is in none of them.
+ */
 export function discoveryRoutes(catalog: Catalog): Route[] {
   return [
     documentRoute("/openapi.json", "application/json", () => JSON.stringify(toX402OpenApi(catalog))),

@@ -30,9 +30,10 @@ type Deps = CheckParts & {
 };
 
 /**
- * POST …/auth-dry-run: checks whether this caller may buy the job. The answer is a permission, or the refusal that the paid route would
- * send. With a payment, it makes all checks of the paid route, and does not claim the payment. Without a payment, it makes the checks that
- * need none. It charges nothing and uses up no nonce. It reads the body only if a check needs it.
+ * POST …/auth-dry-run: checks whether a client could buy the job. The answer is a permission, or the refusal that the paid route
+ * would send. If the request has a payment, the dry-run makes all checks of the paid route, but does not claim the payment.
+ * Without a payment, it makes the checks that need none. It charges nothing and uses up no nonce. It reads the body only if a
+ * check needs it.
  */
 export class DryRun {
   readonly #deps: Deps;
@@ -71,7 +72,7 @@ export class DryRun {
     const { knownPayments, journals, x402 } = this.#deps;
     const known = await knownPayments.find(request);
     if (known !== undefined) {
-      // The paid route would repeat the answer of this known payment, so the dry-run does not refuse it either.
+      // The payment has already bought a call, and the paid route would repeat its answer. So the dry-run permits it.
       await knownPayments.outcome(known, request.isGone);
       return undefined;
     }
@@ -129,7 +130,10 @@ function takesBody({ policy, operatorQuote, input }: Job): boolean {
   return isSignedByCaller || operatorQuote !== undefined || input !== undefined;
 }
 
-/** Payer in a dry-run without a payment. It is used only if the job's policy does not depend on the payer. */
+/**
+ * Placeholder for the payer in a dry-run without a payment. It has no effect, because a job whose policy depends on the payer is
+ * refused before (`assertPayerNotNeeded`).
+ */
 const NO_PAYER = "0x0000000000000000000000000000000000000000";
 
 function assertPayerNotNeeded({ policy }: Job): void {

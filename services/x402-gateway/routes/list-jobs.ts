@@ -9,9 +9,9 @@ import { toPricedJob } from "./price.ts";
 const JOBS_PER_PAGE = 100;
 
 /**
- * GET /x402: lists the jobs for sale in the order of the configuration, a hundred a page. A page is made again only after a rate
- * or the supported kinds of payment have changed. All answers share the page's bytes, so a request costs little. Throws
- * `request.not_found` if the request's target names a page that does not exist.
+ * GET /x402: lists the jobs for sale in the order of the configuration, a hundred a page. A page is kept as bytes, and is made
+ * again only after a rate or the supported kinds of payment have changed. So a request costs little. Throws `request.not_found`
+ * if the request's target names a page that does not exist.
  */
 export function createListJobs({ onSale, find }: Catalog, publicUrl: string) {
   const pages = Math.max(1, Math.ceil(onSale.length / JOBS_PER_PAGE));

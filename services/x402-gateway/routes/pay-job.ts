@@ -27,7 +27,10 @@ type Deps = {
   paidRequests: PaidRequests;
   knownPayments: KnownPayments;
   paymentCheck: PaymentCheck;
-  /** Counts a callback receiver that only a wildcard of the configuration allows. The number of such receivers is limited. */
+  /**
+   * Counts a callback receiver that the request names and that only a wildcard in `callback_hosts` allows. A payer may use only a
+   * limited number of such receivers.
+   */
   admitReceiver: AdmitReceiver;
   settlers: Partitioned<Settler>;
   noteSpent: NoteSpent;
@@ -40,18 +43,21 @@ type Deps = {
   log: Logger;
 };
 
-/** A request to the paid route. `PayJob` adds the payment once it is read, so that the log of a refusal can name it. */
+/**
+ * A request to the paid route. `PayJob` sets `signed` once it has read the payment, so that the log of a refusal can name the
+ * payment.
+ */
 export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPayment | undefined };
 
 /**
- * Handles requests with a payment, in the methods `answer`, `#pay`, `#payOnce` and `#payNew`. `PaymentCheck` has all checks that can refuse
- * the payment before money moves.
+ * Handles requests with a payment. The methods `answer`, `#pay`, `#payOnce` and `#payNew` call each other in this order. All
+ * checks that can refuse a payment before money moves are in `PaymentCheck`.
  */
 export class PayJob {
   readonly #deps: Deps;
-  /** Limit on payments that are claimed and settled at a time, each with its body in memory. */
+  /** Limit on the payments that are being claimed and settled at the same time. Each of them has its body in memory. */
   readonly #inFlight;
-  /** Claims of this process that are in flight, by call. */
+  /** Claims of this process that are in flight, by the id of the call. */
   readonly #claims = new Map<string, ReturnType<Settler["claim"]>>();
 
   constructor(deps: Deps) {
@@ -75,8 +81,8 @@ export class PayJob {
   }
 
   /**
-   * Pays and waits for the outcome. If the outcome is still unknown after the payment attempt, the request waits for it without a
-   * concurrency slot and without its body in memory.
+   * Pays for a call, and resolves once the outcome is known. If the facilitator's answer leaves it open, the request continues to
+   * wait, but without a concurrency slot and without its body in memory.
    */
   async #pay(request: PaidRequest): Promise<PaidCall> {
     const outcome = await this.#payOnce(request).finally(request.release);
@@ -86,7 +92,10 @@ export class PayJob {
     return paid;
   }
 
-  /** Finds or makes the payment. Concurrent copies of a payment wait for one claim and use one slot. */
+  /**
+   * Finds a known payment, or makes a new one. If several requests bring copies of the same payment at once, one of them claims
+   * it, in one slot. The others wait for that claim.
+   */
   async #payOnce(request: PaidRequest): Promise<Known | Paid> {
     const known = await this.#deps.knownPayments.find(request);
     if (known !== undefined) return known;
@@ -101,9 +110,9 @@ export class PayJob {
   }
 
   /**
-   * Waits for the claim of another request with the same payment. Resolves with the claimed call. Throws if the claim failed by a fault of
-   * the gateway. Resolves with undefined if the claim was refused: this request may still succeed, because its caller's proof, quote or
-   * identifier may differ.
+   * Waits for the claim of another request with the same payment. Resolves with the call if it was claimed. Throws the claim's
+   * error if that was a server error. Resolves with undefined if the claim was refused. This request may then try its own claim,
+   * which can succeed because its caller's proof, quote or identifier may differ.
    */
   async #afterClaim(earlierClaim: Promise<unknown>, request: PaidRequest): Promise<Known | undefined> {
     const { knownPayments } = this.#deps;
@@ -115,8 +124,8 @@ export class PayJob {
   }
 
   /**
-   * Checks a new payment. Before a refusal, it searches the journal again, because another replica may have claimed the same payment
-   * meanwhile (docs/decisions.md).
+   * Checks a new payment. If a check refuses it, the journal is searched again, because another replica may have claimed the same
+   * payment since the first search (docs/decisions.md).
    */
   async #admit(request: PaidRequest): Promise<Admitted | Known> {
     const { knownPayments, paymentCheck, noteSpent } = this.#deps;
@@ -132,7 +141,7 @@ export class PayJob {
     }
   }
 
-  /** Counts a callback receiver for the payer, if only a wildcard of the configuration allows the receiver. */
+  /** Counts the callback receiver against the payer's limit, if only a wildcard in `callback_hosts` allows the receiver. */
   async #countReceiver({ callback, signed }: Admitted, ids: JobIds): Promise<void> {
     if (!callback?.byWildcard) return;
     const { callId, payer } = signed;
@@ -140,9 +149,9 @@ export class PayJob {
   }
 
   /**
-   * Claims and settles a new payment. Resolves with the first outcome: the facilitator's, or one that a reconciler has found on
-   * the chain. The slot stays in use until the facilitator has answered, because the facilitator is settling the payment until
-   * then.
+   * Claims and settles a new payment. Resolves with the first outcome that is known: the facilitator's answer, or the one that a
+   * reconciler has found on the chain. Even after the latter, the concurrency slot stays in use until the facilitator has
+   * answered.
    */
   #payNew(request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
     return new Promise((resolve, reject) => {
@@ -173,7 +182,9 @@ export class PayJob {
     }
     if (claimed.result.kind === "known") return claimed.result;
     request.addMs = msSince(startedAt);
-    lease.markVerified(); // not earlier: a client can send a thousand copies of one payment, and only one is claimed
+    // The body must not count as verified before the claim: a client can send a thousand copies of one payment, and only one of
+    // them is claimed.
+    lease.markVerified();
     const sentAt = clock();
     const settling = settler.settle(payment, claimed.result.ageMs);
     const own = { kind: "known", id, isFirst: true } as const;
@@ -193,12 +204,16 @@ function refundVerifications({ verificationRefunds }: PaidRequest): void {
   for (const release of verificationRefunds) release();
 }
 
-/** A client that has ended its side of the connection gets an answer within this time. The connection is destroyed later. */
+/**
+ * A client that has ended its side of the connection gets an answer within this time. The server destroys the connection a little
+ * later.
+ */
 const ANSWER_WITHIN_MS = 8000;
 
 /**
- * Makes sure that a client that ends its side of the connection is answered before the connection is destroyed. Resolves like
- * `work`, or rejects with an unknown outcome `ANSWER_WITHIN_MS` after the client has ended its side. The work continues.
+ * Makes sure that a client that ends its side of the connection still gets an answer before the server destroys the connection.
+ * Resolves like `work`. But `ANSWER_WITHIN_MS` after the client has ended its side, it rejects with an unknown outcome, and the
+ * work continues without the client.
  */
 async function answerBeforeDisconnect<Result>(
   { req, signed: { callId } }: PaidRequest,
@@ -235,7 +250,10 @@ function isServerError(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
 }
 
-/** Whether a claim failed because the journal failed. `payment.unavailable` has other causes, such as too many unsettled payments. */
+/**
+ * Whether a claim failed because of a fault of the journal. `payment.unavailable` is no such fault: it has other causes, such as
+ * too many unsettled payments.
+ */
 function isJournalFailure(refusal: unknown): boolean {
   return isServerError(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }

@@ -8,7 +8,7 @@ export function toPriceAnswer(job: Job, publicUrl: string): PriceAnswer {
   return toPricedJob(job, publicUrl);
 }
 
-/** Returns a job's price like `toPriceAnswer`, even if the job has no price in any token now. */
+/** Returns a job's price like `toPriceAnswer`, but does not throw if the job has no price in any token now. */
 export function toPricedJob(job: Job, publicUrl: string): PriceAnswer {
   const endpoint = settlementEndpoint(publicUrl, job);
   return {

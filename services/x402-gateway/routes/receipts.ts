@@ -25,8 +25,8 @@ export function receiptRoutes({ receipts, journal, results, signIn }: Deps): Rou
   const caching = { "Cache-Control": `public, max-age=${MAX_AGE_SECS}` };
 
   /**
-   * Answers with the receipt. The client's token or sign-in is checked first, as for the result. So a client without one does not
-   * learn which calls exist.
+   * Answers with the receipt. The client's token or sign-in is checked before the payment is read. So a client without either
+   * does not learn whether the call exists.
    */
   async function answerReceipt(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const refusal = await signIn.refusalOf(req, callId);

@@ -8,12 +8,12 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { address, type GasSponsoring, uint256 } from "./scheme.ts";
 
 /*
- * Extensions of x402 by which a facilitator pays the gas of an approval. The payer signs that Permit2 may move the token, and the
- * facilitator sends this approval to the chain. The approval is not part of the payment's identity: a repeat may have another approval, or
- * none.
+ * Reads and writes the extensions of x402 by which a facilitator pays the gas of an approval. The payer signs that the contract
+ * Permit2 may move its token, and the facilitator sends this approval to the chain. The approval is not part of the payment's
+ * identity: a repeat of the payment may have another approval, or none.
  */
 
-/** Limit on a signed approval. A call of `approve` has about 180 bytes. */
+/** Limit on the size of a signed approval transaction. A transaction that calls `approve` has about 180 bytes. */
 const TRANSACTION_BYTES_MAX = 512;
 
 const common = {
@@ -49,8 +49,8 @@ const Transaction = z.object({
 });
 
 /**
- * Supported extensions. Only the payer can write the member that `signed` names. If it is absent, the client has only returned
- * the gateway's declaration.
+ * Supported extensions. `signed` names the member that only the payer can make. If it is absent, the payment has no approval: the
+ * client has only returned the gateway's declaration.
  */
 const EXTENSIONS = {
   eip2612GasSponsoring: {
@@ -67,7 +67,7 @@ const EXTENSIONS = {
   },
 } as const satisfies Record<GasSponsoring, object>;
 
-/** Declaration of each extension in a 402. The client adds members to `info`. */
+/** Declaration of each extension, for the 402. A client that uses an extension returns it with further members in `info`. */
 export const DECLARATIONS: Readonly<Record<GasSponsoring, object>> = {
   eip2612GasSponsoring: toDeclaration(EXTENSIONS.eip2612GasSponsoring),
   erc20ApprovalGasSponsoring: toDeclaration(EXTENSIONS.erc20ApprovalGasSponsoring),
@@ -89,8 +89,9 @@ export type SentApproval = {
 type Extended = { extensions?: Readonly<Record<string, unknown>> | null };
 
 /**
- * Reads the first approval of these extensions in a payment. Undefined if there is no approval. Throws `payment.malformed` if it cannot be
- * read, or is not for Permit2 by this payer in this token.
+ * Reads the approval that came with a payment in one of these extensions. If there are several, only the first counts. Undefined
+ * if there is none. Throws `payment.malformed` if the approval cannot be read, or if it is not for Permit2, by this payer and in
+ * this token.
  */
 export function readApproval(
   { extensions }: Extended,
@@ -124,7 +125,7 @@ function malformed(name: GasSponsoring, detail: string): AppError {
   return AppError.public("payment.malformed", `extensions.${name}.info: ${detail}`);
 }
 
-/** Returns the request with this approval and no other one. */
+/** Returns the request with this approval in place of any other. With undefined, the request has no approval. */
 export function withApproval(
   request: FacilitatorRequest,
   approval: SentApproval | undefined,

@@ -4,7 +4,7 @@ import type { AssetTransferMethod, Scheme } from "./scheme.ts";
 
 export const SCHEMES: Readonly<Record<SchemeName, Scheme>> = { exact };
 
-/** Payments of an unknown scheme are read as payments of this scheme. They are refused later, because no offer has their scheme. */
+/** Scheme as which a payment of an unknown scheme is read. Such a payment is refused later, because no offer has its scheme. */
 export const DEFAULT_SCHEME: Scheme = exact;
 
 /** Methods of all schemes, by the name in the journal. */

@@ -8,23 +8,27 @@ import type { Authorization } from "../../../shared/chain/typed-data.ts";
 /** A payment scheme of x402. */
 export type Scheme = {
   /**
-   * Whether a signed transfer of this value pays an offer of this amount. Only an equal value is supported. The journal keeps only the
-   * offer's amount (`terms.amount`), and other code derives the signed text, the transfer and the refund from it.
+   * Whether a signed transfer of this value pays an offer of this amount. A scheme may accept only an equal value. The reason is
+   * that the journal keeps only the offer's amount (`terms.amount`), and other code computes the signed text, the transfer and
+   * the refund from it.
    */
   pays(value: bigint, amount: bigint): boolean;
-  /** Transfer methods of the scheme. The first one whose member is in a payload reads that payload. */
+  /** Transfer methods of the scheme, by name. A payload is read by the first method whose `member` it has. */
   methods: Readonly<Record<string, AssetTransferMethod>>;
   /** Returns the method that the `extra` of an offer names, or the default method. */
   methodIn(extra: Extra): AssetTransferMethod;
 };
 
-/** Transfer that a payer signs. `asset` is set if the signed text names the token; otherwise the signature's domain names it. */
+/**
+ * Transfer that a payer signs. `asset` is set if the signed text names the token. Otherwise the EIP-712 domain of the signature
+ * names it.
+ */
 export type SignedTransfer = Authorization & { asset?: Address };
 
 /** Extensions of x402 by which a facilitator sends an approval that a payer has signed, and pays its gas. */
 export type GasSponsoring = "eip2612GasSponsoring" | "erc20ApprovalGasSponsoring";
 
-/** A transfer method of a scheme: reads, checks and makes its payments. */
+/** A transfer method of a scheme. It reads, checks and makes the payments that use this method. */
 export type AssetTransferMethod = {
   /** Name of the method in the journal. */
   name: TransferMethod;

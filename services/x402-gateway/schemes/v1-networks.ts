@@ -1,6 +1,6 @@
 /**
- * Names of the EVM networks that clients of version 1 know, by chain id. Those clients reject a whole 402 if it has one unknown
- * name. So this table leaves out newer names. Old clients know fewer names (docs/payments.md, "Clients and wallets").
+ * Names of EVM networks in version 1, by chain id. Clients of version 1 reject a whole 402 if it has one name that they do not
+ * know. So this table leaves out the newer names. Very old clients know even fewer (docs/payments.md, "Clients and wallets").
  */
 export const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",

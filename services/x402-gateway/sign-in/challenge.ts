@@ -5,10 +5,10 @@ import { sendProblem } from "../../../shared/http/problem.ts";
 import type { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
-/** Name of the x402 extension. The request header has the same name, in upper case. */
+/** Name of the x402 extension by which a payer signs in. The header of the sign-in has the same name, in upper case. */
 export const SIGN_IN_WITH_X = "sign-in-with-x";
 
-/** A wallet shows this text as the reason for the signature. EIP-4361 limits its characters. */
+/** Text that a wallet shows its user as the reason for the signature. EIP-4361 limits its characters. */
 const STATEMENT = "I ask for the result of a call that I have paid for.";
 
 export const SIGN_IN_VERSION = "1";
@@ -17,8 +17,9 @@ export const SIGN_IN_VERSION = "1";
 export type SignInTerms = { domain: string; uri: string; statement: string };
 
 /**
- * Creates the function that returns a call's sign-in terms. They name the URL of the call's result, made from the configured public URL.
- * The Host header has no effect on them, and the URL has no query.
+ * Creates the function that returns the fixed members of a sign-in to a call. They name the URL of the call's result, which is
+ * made from the configured `public_url`, without a query. The request's Host header is not used, because a client can write any
+ * host there.
  */
 export function createTermsOf(publicUrl: string): (callId: string) => SignInTerms {
   const { host, href } = new URL(publicUrl);
@@ -33,16 +34,16 @@ export function createTermsOf(publicUrl: string): (callId: string) => SignInTerm
 type Deps = {
   nonces: SignInNonces;
   termsOf: (callId: string) => SignInTerms;
-  /** CAIP-2 names, in the order of the configuration. Clients sign for the first one. */
+  /** CAIP-2 names of the accepted networks, in the order of the configuration. Clients sign for the first one. */
   networks: readonly string[];
 };
 
 export type RequireSignIn = ReturnType<typeof createRequireSignIn>;
 
 /**
- * Creates the answer for a client that asks for a call's result without proof that it has paid for the call. The answer is a 402
- * that offers nothing to buy. It asks the client to sign in: to sign a message with a fresh nonce. The answer does not show
- * whether the call exists, because nothing is read from Redis.
+ * Creates the function that answers a client that asks for a call's result without proof that it has paid for the call. The
+ * answer is a 402 that offers nothing to buy. It asks the client to sign in, which means to sign a message that contains a fresh
+ * nonce. The answer does not show whether the call exists, because nothing is read from Redis for it.
  */
 export function createRequireSignIn({ nonces, termsOf, networks }: Deps) {
   const supportedChains = networks.map((chainId) => ({ chainId, type: "eip191" }));
@@ -76,7 +77,7 @@ export function createRequireSignIn({ nonces, termsOf, networks }: Deps) {
 const TEXT = { type: "string" } as const;
 const TIME = { type: "string", format: "date-time" } as const;
 
-/** JSON Schema of the sign-in header's content. The extension requires it in the 402. */
+/** JSON Schema of the sign-in header's content. The extension requires that the 402 contains it. */
 const SCHEMA = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   type: "object",

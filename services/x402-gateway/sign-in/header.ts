@@ -13,7 +13,7 @@ import { SIGN_IN_VERSION, SIGN_IN_WITH_X, type SignInTerms } from "./challenge.t
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
 const SIGNATURE_BYTES_MAX = 4096;
-/** Tolerance for the signer's clock, because a client sets the signed times by its own clock. */
+/** Tolerance for the times that a client signs, because it takes them from its own clock. */
 const SIGNER_CLOCK_SKEW_MS = 3 * 60_000;
 
 const text = z.string().max(2000);
@@ -23,7 +23,10 @@ const time = z
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/, "must be an RFC 3339 time")
   .refine((written) => !Number.isNaN(Date.parse(written)), "must be an RFC 3339 time");
 
-/** The signed text is made of these members only, so unknown members are refused. */
+/**
+ * Content of the sign-in header. The signed text is made of these members only. An unknown member would not be signed, so it is
+ * refused.
+ */
 const Signed = z.strictObject({
   domain: text,
   address: z
@@ -70,7 +73,10 @@ type Deps = {
 
 export type ReadSignIn = ReturnType<typeof createReadSignIn>;
 
-/** Reads a request's sign-in to a call strictly, at a limited cost. Throws `result.sign_in_required`. */
+/**
+ * Creates the function that reads a request's sign-in to a call and checks it strictly. It does not verify the signature, and
+ * calls no other service. It throws `result.sign_in_required`.
+ */
 export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
   return (req: Pick<IncomingMessage, "rawHeaders">, callId: string): ClaimedSignIn => {
     const signed = decode(headerValues(req, SIGN_IN_WITH_X));
@@ -115,8 +121,8 @@ function assertSame(name: string, signed: string, wanted: string): void {
 }
 
 /**
- * Asserts that the signed times match the nonce. The nonce itself dates the sign-in by the gateway's clock; the signed times may
- * follow another clock.
+ * Asserts that the signed times match the nonce. They may differ a little, because they are by the client's clock. The nonce has
+ * its time from Redis' clock.
  */
 function assertTimely(signed: Signed, nonceIssuedAt: number, now: number): void {
   const at = Date.parse(signed.issuedAt) - nonceIssuedAt;

@@ -11,19 +11,26 @@ import useNonceLua from "./use-nonce.lua";
 /** A nonce expires after this time. */
 export const NONCE_MS = 5 * 60_000;
 
-/** Prefix of the signed text. The same secrets sign other texts with other prefixes, so that no other MAC is valid in a nonce. */
+/**
+ * Prefix of the text over which a nonce's MAC is computed. The same secrets sign other texts, with other prefixes. So the MAC of
+ * another text is never valid in a nonce.
+ */
 const CONTEXT = "postern sign-in v1 ";
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 16;
 const MAC_AT = TIME_BYTES + RANDOM_BYTES;
-/** Time, randomness and MAC in lower-case hex. EIP-4361 allows only letters and digits. Each nonce has only one spelling. */
+/**
+ * Form of a nonce: time, random bytes and MAC in lower-case hex. EIP-4361 allows only letters and digits in it. Upper case is
+ * refused, so that the same nonce cannot be written in two ways and used twice.
+ */
 const NONCE = /^[0-9a-f]{108}$/;
 
 export type SignInNonces = ReturnType<typeof createSignInNonces>;
 
 /**
- * Issues and checks nonces that need no storage before they are used. Each is an HMAC over the call's id, the time and random bytes. The
- * first secret signs; all secrets are accepted. The clock must be that of Redis, which also expires the used nonces.
+ * Creates the functions that issue and check nonces. A nonce need not be stored before it is used: it contains its time, random
+ * bytes, and a MAC over both and the call's id. The first secret makes the MAC, and MACs by all secrets are accepted. `clock`
+ * must be the clock of Redis, because Redis forgets used nonces by it.
  */
 export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], clock: Clock) {
   const signed = (callId: string, stamp: Buffer) =>
@@ -39,7 +46,7 @@ export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], cloc
       return { nonce: Buffer.concat([stamp, mac]).toString("hex"), issuedAt };
     },
 
-    /** Returns when a nonce of this call was issued, by any replica, or why it is not valid. */
+    /** Returns the time when any replica has issued this nonce for this call, or the reason why the nonce is not valid. */
     check(callId: string, nonce: string): { issuedAt: number } | { problem: string } {
       if (!NONCE.test(nonce)) return { problem: "was not issued by this gateway" };
       const bytes = Buffer.from(nonce, "hex");
@@ -65,8 +72,8 @@ const USE = defineScript({
 export type UseNonce = ReturnType<typeof createUseNonce>;
 
 /**
- * Creates the function that uses up a nonce. It resolves with the reason if the nonce has expired or was used before, at any replica. It
- * throws `queue.unavailable`.
+ * Creates the function that uses up a nonce, for all replicas. It resolves with undefined, or with the reason if the nonce has
+ * expired or was used before. It throws `queue.unavailable`.
  */
 export function createUseNonce({ redis, keys }: Partition) {
   const use = USE.on(redis);

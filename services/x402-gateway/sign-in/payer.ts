@@ -14,15 +14,20 @@ import { type Chains, throwUnavailable } from "../payment/chains.ts";
 import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
 import type { UseNonce } from "./nonce.ts";
 
-/** Limit on sign-ins per minute for the payer of one call. A client that polls every two seconds needs half of them. */
+/**
+ * Limit on successful sign-ins per minute to one call. A client that polls for the result every two seconds needs half of them.
+ */
 const PER_CALL = 60;
 /**
- * A payer's contract is asked whether it accepts a signature. If the same client address sends the same signature again within this
- * time, the gateway uses the earlier answer and does not call the contract.
+ * Time for which the answer of a payer's contract about a signature is kept. If the same client address sends the same signature
+ * within this time, the contract is not called again.
  */
 const ANSWER_KEPT_MS = 2000;
 
-/** Limits per minute: for each address, on sign-ins that a payer's contract refuses; for each call, on successful sign-ins. */
+/**
+ * Limits per minute. `contractChecks` limits, for each client address, the sign-ins that a payer's contract refuses. `perCall`
+ * limits, for each call, the successful sign-ins.
+ */
 export type SignInAllowances = { contractChecks: Allowance; perCall: Allowance };
 
 export function createSignInAllowances(perAddress: number, clock: Clock): SignInAllowances {
@@ -52,10 +57,10 @@ type Deps = {
 };
 
 /**
- * Creates the check that the payer of a call has signed in: the payer signed the message, and its nonce is unused. Cheap checks come first:
- * the form and the nonce, the signer, and the journal. A contract is called only if the payer is that contract. The nonce is used up last.
- * Throws `result.sign_in_required`, `request.rate_limited`, `result.sign_in_unavailable` if the node of the payer's chain does not answer,
- * and what the journal throws.
+ * Creates the check that the payer of a call has signed in: the payer has signed the message, and its nonce is unused. Cheap
+ * checks come first: the form and the nonce, the signer, and then the journal. A contract is called only if it is the payer
+ * itself. The nonce is used up last. The check throws `result.sign_in_required` and `request.rate_limited`. It throws
+ * `result.sign_in_unavailable` if the node of the payer's chain does not answer. It also throws the errors of the journal.
  */
 export function createAssertSignedIn(deps: Deps) {
   const { readSignIn, journal, chains, useNonces, allowances, clientKeyOf, clock } = deps;
@@ -66,8 +71,8 @@ export function createAssertSignedIn(deps: Deps) {
   });
 
   /**
-   * Calls the payer's contract on the chain of the payment, not on the network that the message names. On another chain, that address may
-   * belong to a stranger.
+   * Calls the payer's contract, on the chain of the payment. The network that the signed message names is not used: on another
+   * chain, the same address may belong to a stranger.
    */
   async function callContract(
     claimed: ClaimedSignIn,
@@ -97,8 +102,9 @@ export function createAssertSignedIn(deps: Deps) {
     if (payment === undefined || payment.terms.payer !== address)
       throw notSignedIn("address: must be that of the call's payer");
     if (!isByKey) {
-      // `signedSha256` is undefined if the payer's key signed the payment. Then that key must sign in, so that a stranger cannot make the
-      // gateway call a node. Otherwise the payer is a contract, which the gateway asks.
+      // `signedSha256` is undefined if the payer's key has signed the payment. Then the same key must sign in, and no contract is
+      // asked, so that a stranger cannot make the gateway call a node. If `signedSha256` is set, the payer is a contract, which
+      // the gateway asks.
       if (payment.signedSha256 === undefined) throw notSignedIn("signature: must be by the payer's key");
       const clientKey = clientKeyOf(req);
       const answerKey = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${clientKey}`;
@@ -117,7 +123,7 @@ export function createAssertSignedIn(deps: Deps) {
 
 type ContractAnswer = { release(): void };
 
-/** Some hardware wallets end a signature with 0 or 1 instead of 27 or 28. */
+/** Returns the signature with a last byte of 27 or 28. Some hardware wallets write 0 or 1 there. */
 function withParity(signature: Hex): Hex {
   if (!/0[01]$/.test(signature)) return signature;
   return `${signature.slice(0, -2)}${signature.endsWith("0") ? "1b" : "1c"}` as Hex;

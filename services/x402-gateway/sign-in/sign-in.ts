@@ -14,14 +14,14 @@ import { createSignInNonces, createUseNonce } from "./nonce.ts";
 import { createAssertSignedIn, createSignInAllowances } from "./payer.ts";
 
 type Deps = {
-  /** Whether a request has the result token. Then it needs no sign-in. */
+  /** Whether a request has the call's result token. Such a request needs no sign-in. */
   mayReadByToken: MayReadResult;
   journal: Pick<PaymentJournal, "findWithoutCall">;
   chains: Pick<Chains, "of">;
   partitions: Partitions;
   clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
-  /** Clock of Redis, which dates and checks nonces. */
+  /** Clock of Redis, by which nonces are dated and checked. */
   redisTime: Clock;
 };
 
@@ -29,8 +29,8 @@ type Deps = {
 export type SignIn = {
   require: RequireSignIn;
   /**
-   * Checks that a request has the result token or a valid sign-in of the payer. If it has neither, resolves with the reason. Throws the
-   * other errors of `assertSignedIn`.
+   * Checks that a request has the result token or a valid sign-in of the payer. If it has neither, resolves with the error that
+   * the client should get. Throws all errors of `assertSignedIn` except `result.sign_in_required`.
    */
   refusalOf: RefusalOf;
 };

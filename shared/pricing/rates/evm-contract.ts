@@ -8,9 +8,9 @@ import { noRate } from "./source.ts";
 export type Contracts = ReturnType<typeof contractsAt>;
 
 type ViewOptions = {
-  /** Words of the contract ABI, in hex without 0x. */
+  /** Arguments of the call: words of the contract ABI, in hex without 0x. */
   args?: string;
-  /** Block whose state is read; by default the node's latest one. */
+  /** Block whose state is read. By default, it is the node's latest block. */
   block?: bigint;
 };
 
@@ -19,8 +19,8 @@ export function contractsAt(rpcUrl: Secret, timeoutMs: number) {
   const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
   return {
     /**
-     * Calls a view of a contract by its signature, such as "decimals()". The answer consists of words of the contract
-     * ABI.
+     * Calls a read-only function of a contract by its signature, such as "decimals()". The answer consists of words of the
+     * contract ABI, 32 bytes each.
      */
     async view(address: Hex, signature: string, options: ViewOptions = {}): Promise<Words> {
       const { args = "", block = "latest" } = options;

@@ -1,5 +1,6 @@
--- Stores the reason why the read that began at `readAt` failed. `retryMs` is the wait after the first failure. It
--- doubles with each further failure, up to `refreshMs`. A slow read does not replace the result of a later one.
+-- Stores the reason why the read that began at `readAt` failed. The next read may begin after a wait of `retryMs`, which doubles
+-- with each further failure, up to `refreshMs`. If a read that began later has already stored its rate, this script does nothing,
+-- so that a slow read does not replace a newer result.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end
 local failures = redis.call('HINCRBY', KEYS.rate, 'failures', 1)

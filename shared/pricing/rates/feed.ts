@@ -7,13 +7,13 @@ import { describeSource } from "./registry.ts";
 import { type RateFailure, type SharedRate, type SharedValue, toRateFailure } from "./shared-value.ts";
 import type { LiveToken, RateReader } from "./source.ts";
 
-/** Interval at which a replica reads the shared value. A replica without a rate reads it more often. */
+/** Interval at which a replica reads the rate that all replicas share in Redis. While it knows no rate, it reads more often. */
 const POLL_MS = 5000;
 const POLL_WITHOUT_RATE_MS = 1000;
 
 type Deps = {
   token: LiveToken;
-  /** Names of the tokens with this rate, for the log. */
+  /** Names of the tokens that use this rate, for the log. */
   names: readonly string[];
   read: RateReader;
   shared: SharedRate;
@@ -22,19 +22,22 @@ type Deps = {
 };
 
 export type Feed = {
-  /** Returns the rate if it is recent enough; otherwise undefined. */
+  /** Returns the rate. Undefined if no recent enough value is known. */
   current(): string | undefined;
-  /** Returns the age of the last good value, even if it is too old to be used. */
+  /** Returns the age of the last value that was read, even if it is too old to be used. Undefined if there is none. */
   ageMs(): number | undefined;
-  /** Returns the failure of the last read by any replica; undefined if it succeeded. */
+  /** Returns the failure of the last read of the source, by any replica. Undefined if that read succeeded. */
   failure(): RateFailure | undefined;
   /** Resolves after the first read. */
   start(): Promise<void>;
-  /** Ends the feed. The result of a read in flight is dropped. */
+  /** Ends the feed. A read that is in flight has no effect. */
   close(): void;
 };
 
-/** Keeps one rate current in the background. While its source or Redis is unavailable, the last good value stays in use. */
+/**
+ * Creates a feed, which keeps one rate current in the background. While its source or Redis is unavailable, the last value stays
+ * in use until it is too old.
+ */
 export function createFeed({ token, names, read, shared, clock, log }: Deps): Feed {
   const held = createHeldRate(token, clock);
   const reports = createReports(describeSource(token.rate_per_native_unit), names, log);
@@ -81,10 +84,13 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   };
 }
 
-/** Start of a value's read. `readAt` is by Redis' clock. `bornAt` is by this machine's clock, and may be slightly early. */
+/**
+ * Times at which the read of a value began. `readAt` is by Redis' clock, for comparisons with other replicas. `bornAt` is by this
+ * machine's clock, for the value's age, and may be slightly early.
+ */
 type ReadTimes = { readAt: number; bornAt: number };
 
-/** Holds the last good value of a rate that this process knows. It is used until it is too old. */
+/** Holds the last value of a rate that this process knows. The value is used until it is too old. */
 function createHeldRate(token: LiveToken, clock: Clock) {
   const maxAgeMs = token.max_rate_age_secs * 1000;
   let held: ({ value: string } & ReadTimes) | undefined;
@@ -98,7 +104,10 @@ function createHeldRate(token: LiveToken, clock: Clock) {
     hold(value: string, times: ReadTimes): void {
       held = { value, ...times };
     },
-    /** Takes over the shared value, unless the held one is newer and still usable: Redis may have lost a write. */
+    /**
+     * Takes over the value that the replicas share in Redis. The held value is kept if it is newer and not too old: its write may
+     * have been lost in Redis.
+     */
     adopt({ known }: SharedValue, askedAt: number): void {
       if (known === undefined || outsideOf(known.value, token) !== undefined) return;
       if (held !== undefined && current() !== undefined && known.readAt < held.readAt) return;
@@ -108,8 +117,9 @@ function createHeldRate(token: LiveToken, clock: Clock) {
 }
 
 /**
- * Logs each new kind of failure once, and also when the rate becomes available or unavailable. Every replica logs a
- * failed read, so that each replica's log has the reason.
+ * Creates the functions that log a feed's failures. Each new kind of failure is logged once. It is also logged when the rate
+ * becomes available or unavailable. If one replica fails to read the source, every replica logs it, so that each log has the
+ * reason.
  */
 function createReports(source: string, names: readonly string[], log: Logger) {
   const [readingChanged, sharingChanged] = [createChanges(), createChanges()];
@@ -128,7 +138,7 @@ function createReports(source: string, names: readonly string[], log: Logger) {
       failure = outcome;
       if (readingChanged(outcome?.reason)) failed({ ...withFailure(outcome) });
     },
-    /** Reports whether the rate could be shared over Redis. `error` is undefined if it could. */
+    /** Reports whether the rate could be read from Redis and written there. `error` is undefined if it could. */
     sharing(error: unknown): void {
       if (error !== undefined && isUnavailable(error)) return;
       unshared = error === undefined ? undefined : `the shared rate: ${messageOf(error)}`;
@@ -149,7 +159,7 @@ function withFailure(failure: RateFailure | undefined) {
   return failure && { reason: failure.reason, failedAt: new Date(failure.at).toISOString() };
 }
 
-/** Returns a function that says whether a reason is of another kind than the last one. */
+/** Creates a function that says whether a reason is of another kind than the reason of the previous call. */
 function createChanges() {
   let last: string | undefined;
   return (reason: string | undefined): boolean => {
@@ -159,14 +169,17 @@ function createChanges() {
   };
 }
 
-/** Removes the numbers of a reason, because they may change with every poll. */
+/**
+ * Returns a reason without its numbers, which may differ at every poll. Two reasons are of the same kind if only their numbers
+ * differ.
+ */
 function kindOf(reason: string | undefined): string | undefined {
   return reason?.replace(/\d+/g, "");
 }
 
 /**
- * Whether an error means that Redis is unavailable. The connection to Redis already logs such errors. The feed logs all
- * others: errors that Redis answers, and bugs.
+ * Whether an error means that Redis is unavailable. The feed does not log such errors, because the connection to Redis does. It
+ * logs all others: errors that Redis answers, and bugs.
  */
 function isUnavailable(error: unknown): boolean {
   const failure = failureOf(error);

@@ -5,11 +5,12 @@ import readHistoryLua from "./read-history.lua";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
- * Stores the rates of the last hour and day in a hash for each token. It has a field for each minute of an hour, and
- * one for each five minutes of a day. Fields are overwritten in the next hour or day, so a hash has at most 348
- * fields. Each field is `<time of the read> <value>`, by Redis' clock. A process that reads a rate writes it for
- * all tokens with this rate. If several gateways write in one interval, for example with different configurations,
- * the last value stays. The history survives a change of the rate's source and bounds.
+ * Stores, for each token, the rates of the last hour and of the last day in a hash in Redis. It has a field for each minute of an
+ * hour, and one for each five minutes of a day. A field is overwritten an hour or a day later, so a hash has at most 348 fields.
+ * Each field is `<time of the read> <value>`, by Redis' clock.
+ * A process that has read a rate from its source writes it for all tokens with this rate. Several gateways may write in the same
+ * interval, for example with different configurations. Then the last write counts. The history is kept if the rate's source or
+ * bounds are changed.
  */
 
 export const RATE_SPANS = ["1h", "24h"] as const;
@@ -32,8 +33,8 @@ export type RateHistory = {
   from: number;
   stepMs: number;
   /**
-   * The rate at the end of each interval, oldest first; the last one is the current rate. Undefined if no rate was
-   * recent enough to be used.
+   * The rate at the end of each interval, the oldest first. The last one is the current rate. Undefined for an interval at whose
+   * end no rate was recent enough to be used.
    */
   values: (string | undefined)[];
 };
@@ -47,7 +48,10 @@ const READ = defineScript({
 
 type Reading = { at: number; value: string };
 
-/** Creates a function that reads the history. Whether a rate was too old is decided by the token's current settings. */
+/**
+ * Creates a function that reads the history. The token's current settings decide which rates were recent enough to be used, even
+ * if the settings were different at the time.
+ */
 export function createReadRateHistory(partition: Partition) {
   const read = READ.on(partition.redis);
   return async (token: LiveToken, span: RateSpan): Promise<RateHistory> => {

@@ -10,7 +10,7 @@ import { isLive, type LiveToken, type RatedToken } from "./source.ts";
 /** Timeout of one request to a source. */
 export const READ_TIMEOUT_MS = 5000;
 
-/** The current knowledge about a token's rate. */
+/** A token's rate, as far as it is known now. */
 export type ObservedRate = {
   network: string;
   asset: string;
@@ -20,17 +20,17 @@ export type ObservedRate = {
   value: string | undefined;
   /** Age of the last good value; 0 for a fixed rate. */
   ageMs: number | undefined;
-  /** Says why the last read of the source failed, on any replica; undefined if it succeeded. */
+  /** The reason why the last read of the source failed, at any replica. Undefined if it succeeded. */
   failure: RateFailure | undefined;
 };
 
 export type Rates<Token> = {
-  /** Returns the value of 10^18 wei in the token now; undefined if it is not known. Reads only memory. */
+  /** Returns the number of tokens for 10^18 wei now. Undefined if it is not known. Reads only memory, not Redis or the source. */
   of(token: Token): string | undefined;
   observed(): ObservedRate[];
   /**
-   * Begins to read the sources. Resolves once each has answered or timed out. If all rates are fixed, does nothing:
-   * Redis is not needed then.
+   * Begins to read the sources. Resolves once each of them has answered or timed out. If all rates are fixed, it does nothing, so
+   * that Redis is not needed.
    */
   start(): Promise<void>;
   close(): void;
@@ -87,7 +87,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
 
 type Group = [LiveToken, ...LiveToken[]];
 
-/** Groups the tokens with rates to read. The tokens of a group share one feed. */
+/** Groups the tokens whose rate must be read from a source. The tokens of a group have the same settings, and share one feed. */
 function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
   const groups = new Map<string, Group>();
   for (const token of tokens.filter(isLive)) {

@@ -15,8 +15,8 @@ import { medianReader } from "./sources/median.ts";
 import { twapReader } from "./sources/uniswap-v3-twap.ts";
 
 /*
- * The table of rate sources. A new source needs a file in sources/, its keys in shared/config/rate-source.ts, and a case
- * in both switches below. The compiler reports each switch that lacks it.
+ * Connects the names of rate sources in the configuration with the code that reads them. A new source needs a file in sources/,
+ * its keys in shared/config/rate-source.ts, and a case in both switches below. The compiler reports a switch that lacks it.
  */
 
 function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
@@ -48,7 +48,10 @@ export function describeSource(source: RateSource): string {
   }
 }
 
-/** Creates a function that reads this source within its deadline. A value outside the bounds counts as a failure. */
+/**
+ * Creates a function that reads this source within a deadline. A value outside the token's bounds (`min_rate`, `max_rate`) counts
+ * as a failure.
+ */
 export function createRateReader(source: RateSource, bounds: RateBounds, options: ReadOptions): RateReader {
   const read = source.source === "median" ? readerOfMedian(source, options) : readerOfOne(source, options);
   return async () => {
@@ -67,7 +70,10 @@ function readerOfMedian(source: MedianSource, options: ReadOptions): RateReader 
   );
 }
 
-/** Maximum number of requests that one read makes in sequence. Concurrent requests count as one. */
+/**
+ * Maximum number of requests that one read of a source makes one after the other. Requests that run at the same time count as
+ * one.
+ */
 const EXCHANGES_MAX = 2;
 
 function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
@@ -88,8 +94,8 @@ function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
 }
 
 /**
- * Returns a reason that is safe to show. The message of an `AppError` contains no URL. Of any other error only the name
- * is used.
+ * Returns the reason of an error, without secrets. The message of an `AppError` contains no URL. Of any other error, only the
+ * name is returned, because its message may contain a URL with a key.
  */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;

@@ -12,15 +12,18 @@ import type { LiveToken, RatedToken } from "./source.ts";
 import takeDueLua from "./take-due.lua";
 
 /*
- * Redis stores a hash for each rate. `value` is the rate, and `read_at` the start of its read. The next read may begin
- * at `due_at`. `failures` counts the failed reads since the last good one. `reason` and `failed_at` describe the last
- * failed read and its start. They are valid only while `failures` exists, because older releases delete only that
- * field. All times are Redis' own, so the clocks of two machines need not agree.
+ * Shares each rate among all replicas. It is stored in a Redis hash, with these fields:
+ * - `value` is the rate, and `read_at` is the time at which its read began.
+ * - `due_at` is the time from which the next read may begin.
+ * - `failures` counts the failed reads since the last good one.
+ * - `reason` and `failed_at` are the reason of the last failed read and the time at which it began. They are valid only while
+ *   `failures` exists, because older releases delete only `failures` after a good read.
+ * All times are by the clock of Redis, so the clocks of two machines need not agree.
  */
 
 /**
- * Duration of the lease for a due read. It is longer than any read takes, so a replica that has stored no outcome by
- * then has died.
+ * Duration of the lease that a replica gets to read the source. No read takes that long. So a replica that has stored no outcome
+ * by then has died, and another replica may read.
  */
 const LEASE_MS = 15_000;
 /** The wait after a failed read. It doubles with each further failure, up to `rate_refresh_secs`. */
@@ -62,7 +65,7 @@ export type RateFailure = { reason: string; at: number };
 const REASON_CHARS_MAX = 500;
 
 /**
- * Makes the failure of a read that began at `at`. Every operator can see the reason, so no source may put a URL or a
+ * Makes the record of a failed read that began at `at`. Operators see the reason in the console, so no source may put a URL or a
  * credential in it.
  */
 export function toRateFailure(reason: string, at: number): RateFailure {
@@ -77,15 +80,18 @@ export type SharedValue = {
   /** Undefined if the last completed read succeeded. */
   failure: RateFailure | undefined;
   /**
-   * Whether the caller has the lease and must read the source now. One replica gets the lease in each
-   * `rate_refresh_secs`, or sooner if the last read failed.
+   * Whether the caller got the lease, and must now read the source. In each `rate_refresh_secs` only one replica gets it. After a
+   * failed read, one gets it sooner.
    */
   due: boolean;
 };
 
 export type SharedRate = ReturnType<typeof createSharedValue>;
 
-/** Gives access to the rate that all replicas share for these tokens. Every call rejects while Redis is unavailable. */
+/**
+ * Creates the functions that read and write the rate that all replicas share for these tokens. Each of them rejects while Redis
+ * is unavailable.
+ */
 export function createSharedValue(
   partition: Partition,
   token: LiveToken,
@@ -121,9 +127,9 @@ function toShared([value, readAt, now, due, reason, failedAt]: Reply<typeof PEEK
 }
 
 /**
- * Identifies the settings that replicas and tokens must have in common to share a rate: source, bounds and times.
- * URLs and headers count as a whole, because any part of them may change the answer. Replicas with an old and a new
- * credential share nothing.
+ * Returns an id of the settings of a token's rate: its source, bounds and times. Replicas and tokens share a rate if their ids
+ * are equal. The URLs and headers of a source count as a whole, because any part of them may change its answer. So a replica with
+ * an old credential and one with a new credential share no rate.
  */
 export function identityOf(token: RatedToken): string {
   const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;

@@ -2,7 +2,7 @@ import type { LiveSource, RateBounds } from "../../config/rate-source.ts";
 import { AppError } from "../../platform/errors/app-error.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 
-/** Settings of a token that determine its rate. */
+/** A token, and the settings that its rate depends on. */
 export type RatedToken = RateBounds & {
   /** CAIP-2. */
   network: string;
@@ -23,9 +23,9 @@ export function isLive<Token extends RatedToken>(token: Token): token is Token &
 
 export type ReadOptions = {
   clock: Clock;
-  /** Timeout of one request to a source. A complete read ends after at most twice that time. */
+  /** Timeout of one request to a source. A read may make several requests, and ends after at most twice this time. */
   timeoutMs: number;
-  /** Trusted certificates in PEM, in place of the system's. */
+  /** Trusted certificates in PEM, which replace those of the system. */
   ca?: string | undefined;
 };
 
@@ -37,7 +37,10 @@ export function noRate(reason: string, cause?: unknown): AppError {
   return new AppError("price.unavailable", { reason, cause });
 }
 
-/** The result of one read: a value or a reason. A median lists its sources as `legs`. */
+/**
+ * The result of one read: a value, or the reason why there is none. The reading of a median lists the readings of its sources in
+ * `legs`.
+ */
 export type RateReading = {
   source: string;
   value?: string | undefined;

@@ -1,5 +1,5 @@
--- Reads the stored rate. A value from the future is ignored: if a failover has set Redis' clock back, an old value must
--- not look recent.
+-- Reads the stored rate. A value whose read is dated in the future is ignored. It is dated so after a failover to a server whose
+-- clock is behind, and would look recent for too long.
 --@include "../../redis/now.lua"
 local found = redis.call('HMGET', KEYS.rate, 'value', 'read_at', 'due_at', 'failures', 'reason', 'failed_at')
 local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')

@@ -1,5 +1,6 @@
--- Reads the shared rate as peek.lua does. If a read is due, also gives the caller the lease for it. A stored due time that
--- is more than `dueMsMax` ahead must be wrong, so a read is due then too.
+-- Reads the shared rate as peek.lua does. If a read of the source is due, also gives the caller the lease for it, which means
+-- that the caller must read the source now. A stored due time that is more than `dueMsMax` ahead must be wrong. A read is due in
+-- that case too.
 --@include "./stored-value.lua"
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV.dueMsMax)
 if due then

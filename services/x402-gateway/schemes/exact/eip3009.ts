@@ -15,7 +15,10 @@ const transfer = z.strictObject({
     .transform((text) => text as Hex),
 });
 
-/** Pays exact amounts of a token that has EIP-3009. The payer signs for the token's own EIP-712 domain. */
+/**
+ * Transfer method for exact amounts of a token whose contract implements EIP-3009. The payer signs for the token's own EIP-712
+ * domain.
+ */
 export const eip3009: AssetTransferMethod = {
   name: "eip3009",
   hasV1: true,

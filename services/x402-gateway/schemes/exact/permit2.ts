@@ -23,13 +23,13 @@ const transfer = z
   });
 
 /**
- * Pays exact amounts of any token through Permit2, a contract that transfers tokens with a signature of their owner. The payer
- * signs a transfer that only another contract, the x402 proxy, may request from Permit2.
+ * Transfer method for exact amounts of any token. It uses Permit2, a contract that transfers a token if its owner has signed
+ * that. The payer signs a transfer that only one other contract, the x402 proxy, may request from Permit2.
  */
 export const permit2: AssetTransferMethod = {
   name: "permit2",
   hasV1: false,
-  /** An offer has the `name` of the token's EIP-712 domain only if the token has permits of EIP-2612. */
+  /** The `extra` of an offer has the `name` of the token's EIP-712 domain only if the token supports permits of EIP-2612. */
   gasSponsorings: ({ name }) =>
     name === undefined
       ? ["erc20ApprovalGasSponsoring"]

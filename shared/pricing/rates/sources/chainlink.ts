@@ -4,8 +4,8 @@ import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
 /**
- * Reads a Chainlink aggregator (AggregatorV3Interface). Throws if the round is invalid, the answer is too old, or the
- * rollup's sequencer is down or was down recently.
+ * Creates the reader of a Chainlink price feed (AggregatorV3Interface). It throws if the feed's round is invalid, if the answer
+ * is too old, or if the sequencer of the rollup is down or was down recently.
  */
 export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: ReadOptions): ReadRate {
   const contracts = contractsAt(source.rpc_url, timeoutMs);

@@ -7,8 +7,8 @@ import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 const ANSWER_BYTES_MAX = 64 * 1024;
 
 /**
- * Reads a number in a JSON document over https. Only status 200 counts, redirects are not followed, and the document
- * has at most 64 KiB.
+ * Creates the reader of a number in a JSON document, which it gets over https. Only an answer with status 200 counts. Redirects
+ * are not followed. The document may have at most 64 KiB.
  */
 export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): ReadRate {
   return async () => {
@@ -35,8 +35,8 @@ async function fetchText(
 }
 
 /**
- * Returns the number or string at a JSON pointer (RFC 6901), exactly as it is written in the text: a conversion to a
- * double could change it. Returns undefined if the text is not JSON, or has no number or string at the pointer.
+ * Returns the number or string at a JSON pointer (RFC 6901). A number is returned exactly as it is written in the text, because a
+ * conversion to a double could change it. Undefined if the text is not JSON, or has no number or string at the pointer.
  */
 export function textAt(json: string, pointer: string): string | undefined {
   const document = withNumbersAsText(json);
@@ -44,7 +44,9 @@ export function textAt(json: string, pointer: string): string | undefined {
   return typeof found === "string" ? found : undefined;
 }
 
-/** Strings come first in the pattern, so that digits inside them are not matched. */
+/**
+ * Strings and numbers in a JSON text. Strings come first in the pattern, so that digits inside them are not matched as numbers.
+ */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
 function withNumbersAsText(json: string): unknown {

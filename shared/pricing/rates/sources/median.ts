@@ -9,7 +9,10 @@ import {
 } from "../../../platform/text/decimal.ts";
 import type { RateReader, RateReading } from "../source.ts";
 
-/** Reads several sources, and returns the median of those that answer and agree, if there are enough. */
+/**
+ * Creates the reader of several sources. It returns the median of the values of those sources that answer and agree, if they are
+ * enough.
+ */
 export function medianReader(median: MedianSource, legs: readonly RateReader[], name: string): RateReader {
   const rules = { maxDeviationBps: median.max_deviation_bps, sourcesMin: median.min_sources };
   return async () => {
@@ -35,20 +38,20 @@ function tooFew(agreeing: number, sourcesMin: number, legs: readonly RateReading
 }
 
 type Rules = {
-  /** Permitted deviation, in 1/10000 of the median of all answers. */
+  /** Permitted deviation of a value from the median of all values, in 1/10000 of that median. */
   maxDeviationBps: number;
   /** Number of sources that must answer and agree. */
   sourcesMin: number;
 };
 
 type Agreement = {
-  /** Whether each value, in the order of the input, is near enough to the median of all. */
+  /** For each value, in the order of the input: whether it is near enough to the median of all values. */
   agrees: readonly boolean[];
-  /** The median of the values that agree; undefined if there are too few. */
+  /** The median of the values that agree. Undefined if these are too few. */
   value: string | undefined;
 };
 
-/** Returns the exact median of the values that are near the median of all. */
+/** Returns the exact median of those values that are near the median of all values. */
 export function agreedMedian(values: readonly string[], { maxDeviationBps, sourcesMin }: Rules): Agreement {
   const numbers = values.map((text) => parseDecimal(text) ?? { numerator: 0n, denominator: 1n });
   const middle = medianOf(numbers);

@@ -7,8 +7,9 @@ import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 const Q192 = 2n ** 192n;
 
 /**
- * Reads the time-weighted average price of a Uniswap v3 pool: the geometric mean over the window from the pool's own
- * oracle, at the node's latest block. If that block is too old, there is no rate.
+ * Creates the reader of the time-weighted average price of a Uniswap v3 pool. The pool's contract records its price over time.
+ * The reader asks it, at the node's latest block, for the geometric mean over the configured window. If that block is too old,
+ * there is no rate.
  */
 export function twapReader(source: TwapSource, { clock, timeoutMs }: ReadOptions): ReadRate {
   const contracts = contractsAt(source.rpc_url, timeoutMs);
@@ -42,7 +43,10 @@ function isNative({ native_token }: TwapSource, token: Hex): boolean {
   return token === native_token.toLowerCase();
 }
 
-/** Returns the mean tick of `observe([window, 0])`, rounded towards negative infinity as in Uniswap's OracleLibrary. */
+/**
+ * Returns the pool's mean tick over the window, computed from the answer of `observe([window, 0])`. A tick is the logarithm of a
+ * price to the base 1.0001. The mean is rounded towards negative infinity, as in Uniswap's OracleLibrary.
+ */
 async function meanTick(
   contracts: Contracts,
   { pool, window_secs }: TwapSource,
@@ -59,7 +63,7 @@ async function meanTick(
   return Number(tick);
 }
 
-/** Returns the price of one whole token0 in whole token1. */
+/** Returns how many whole units of the pool's token1 one whole unit of its token0 costs. */
 export function priceAt(tick: number, tokens: { decimals0: number; decimals1: number }): Ratio {
   const root = sqrtRatioAtTick(tick);
   return {
@@ -68,12 +72,15 @@ export function priceAt(tick: number, tokens: { decimals0: number; decimals1: nu
   };
 }
 
-/** Limit on the ticks of a Uniswap v3 pool. */
+/** Largest absolute value of a tick in a Uniswap v3 pool. */
 export const MAX_TICK = 887_272;
 
 const Q128 = 2n ** 128n;
 
-/** 1.0001^(-2^i / 2) in Q128, by i (Uniswap v3-core, TickMath.sol). */
+/**
+ * The numbers 1.0001^(-2^i / 2), by i, as in Uniswap v3-core's TickMath.sol. Each is multiplied by 2^128 (Q128), to be an
+ * integer.
+ */
 const FACTORS = [
   0xfffcb933bd6fad37aa2d162d1a594001n,
   0xfff97272373d413259a46990580e213an,
@@ -97,7 +104,7 @@ const FACTORS = [
   0x48a170391f7dc42444e8fa2n,
 ];
 
-/** Returns sqrt(1.0001^tick) in Q64.96, with exactly the bits of the pool's own `getSqrtRatioAtTick`. */
+/** Returns sqrt(1.0001^tick), multiplied by 2^96 (Q64.96). It has exactly the bits of the pool's own `getSqrtRatioAtTick`. */
 export function sqrtRatioAtTick(tick: number): bigint {
   if (!Number.isInteger(tick) || Math.abs(tick) > MAX_TICK) throw new RangeError(`no tick: ${tick}`);
   const steps = Math.abs(tick);
