@@ -5,12 +5,15 @@ import { follow } from "../../shared/telemetry/events/follow.ts";
 import type { Feed } from "./live.ts";
 
 /**
- * Limit on the events that wait for a slow reader. Beyond it the stream ends, because the reader then knows that it
- * misses events.
+ * Limit on the events that wait for a slow reader. Beyond it the stream ends. Otherwise events would be dropped,
+ * and the reader would not notice it.
  */
 const WAITING_MAX = 5000;
 
-/** Sends the events of calls in all processes to a stream. Opens a connection to Redis for each stream. */
+/**
+ * Sends a stream the events that all processes publish about calls, such as `accepted` or `injected`. Each stream
+ * has a Redis connection of its own.
+ */
 export function createCallEvents(partition: Partition): Feed {
   return (stream) => {
     let count = 0;

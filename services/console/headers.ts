@@ -16,8 +16,8 @@ export const SECURITY_HEADERS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Content-Security-Policy of the page's files. All files come from this host, requests go only to this host, and
- * nothing is inline.
+ * Content-Security-Policy of the page's files. It permits files and requests of this host only, and no inline
+ * scripts or styles.
  */
 export const PAGE_POLICY = [
   "default-src 'none'",

@@ -11,23 +11,26 @@ import { unlessRedis } from "../../shared/redis/failure.ts";
 import type { Who } from "./auth/who.ts";
 
 /*
- * Streams of server-sent events for the page. Each event has the same form as the answer to a GET. Streams that want
- * the same data share each read; data that no stream wants is not read. No events are queued for a slow client:
- * when it reads again, it gets the newest event of each kind.
+ * Streams of server-sent events for the page. The data of each event has the same form as the answer to the GET request for it.
+ * Streams that want the same data share each read, and data that no stream wants is not read. No events are queued for a slow
+ * client. When it can read again, it gets the newest event of each kind.
  */
 
 /** Data that a stream sends besides the overview. */
 export type LiveData = { flow?: FlowSpan | undefined; job?: string | undefined; jobs?: boolean | undefined };
 
 export type LiveTimes = {
-  /** Interval between reads of all data except the flow. */
+  /** Interval between reads of all data except the flow, which is the counts of calls over time. */
   everyMs: number;
   flowEveryMs: Readonly<Record<FlowSpan, number>>;
-  /** Interval between comments that keep the connection open. Each time, the session of the stream is checked too. */
+  /**
+   * Interval between comments, which are sent so that the connection stays open. At the same interval, each stream's session is
+   * checked.
+   */
   heartbeatMs: number;
   /** A client that reads nothing for this long is disconnected. */
   stalledMs: number;
-  /** A stream ends after this long, and its client connects again. */
+  /** A stream ends after this long. Its client then connects again, perhaps to another replica. */
   lifetimeMs: number;
 };
 
@@ -35,11 +38,11 @@ const TIMES: LiveTimes = {
   everyMs: 2000,
   flowEveryMs: { "1h": 10_000, "24h": 60_000 },
   heartbeatMs: 5000,
-  stalledMs: 30_000, // long enough for a short network failure
+  stalledMs: 30_000, // long enough to survive a short network failure
   lifetimeMs: 3_600_000,
 };
 
-/** Limits on concurrent streams: of a replica, and of one client name. */
+/** Limits on the streams that are open at once: for this replica of the console, and for one client name. */
 const STREAMS_MAX = 64;
 const PER_NAME_MAX = 16;
 
@@ -61,7 +64,8 @@ export type Live = {
   check(): Promise<void>;
   count(): number;
   /**
-   * Ends all streams, and from then on ends each new stream at once. The clients connect again, to another replica.
+   * Ends all streams, and from then on ends each new stream at once. This replica stops, so the clients must connect to another
+   * one.
    */
   end(): void;
 };
@@ -72,7 +76,7 @@ type Deps = {
   heavy: ConcurrencyLimit;
   /** Throws if Redis cannot be used now. */
   assertUsable: () => void;
-  /** Called for each failed read. */
+  /** Called with the error of each failed read. */
   note: (error: AppError) => void;
   clock: Clock;
   times?: Partial<LiveTimes> | undefined;
@@ -97,7 +101,8 @@ export function createLive(deps: Deps): Live {
 
   async function check(): Promise<void> {
     const endIfOver = async (stream: Stream) => {
-      // The stream stays open if its session cannot be checked: without Redis it has nothing to send.
+      // If the session cannot be checked now, the stream stays open. Redis is then unavailable, so the stream has nothing to
+      // send.
       if (!(await stream.isValid().catch(() => true))) stream.end();
     };
     await Promise.all([...streams].map(endIfOver));
@@ -165,7 +170,7 @@ type Stream = {
   readonly name: string;
   readonly since: number;
   readonly isValid: StreamClient["isValid"];
-  /** Functions that stop the data or the feed of this stream. */
+  /** Functions to call when the stream ends. They stop the reads or the feed for it. */
   readonly leaves: (() => void)[];
   /** Sends an event. It replaces an unsent event with the same key. */
   send(key: string, told: LiveEvent): void;
@@ -177,7 +182,7 @@ type Stream = {
 
 type Opening = { clock: Clock; stalledMs: number; onEnd: (stream: Stream) => void };
 
-/** Begins the answer. While the client cannot read more, keeps only the newest event of each kind for it. */
+/** Begins the answer. While the client does not read, keeps only the newest event of each key for it. */
 function openStream(
   res: ServerResponse,
   { who, isValid }: StreamClient,
@@ -236,18 +241,19 @@ function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEv
 }
 
 /**
- * Data that is read at intervals. Streams that want the same `key` share each read, even if they want different jobs.
+ * A kind of data that is read at intervals. Streams whose `key` is the same share each read. They may want the parts of
+ * different jobs.
  */
 type Reading = {
   event: string;
   key: string;
   everyMs: number;
-  /** Job whose part of the data is wanted; undefined for all jobs together. */
+  /** Job whose part of the data this stream wants; undefined for the data of all jobs together. */
   job: string | undefined;
   read: () => Promise<(job: string | undefined) => object>;
 };
 
-/** Event with the newest data, or `unavailable` with the reason. */
+/** An event for a stream. It has the newest data or, if the data cannot be read now, is `unavailable` with the reason. */
 type LiveEvent = { event: string; data: object };
 
 type SendEvent = (told: LiveEvent) => void;
@@ -271,12 +277,12 @@ function createReadings(safely: ReadingDeps) {
 }
 
 /**
- * The streams that want the same job's part of the data, and the last data that was sent to them, as JSON. Unchanged data is not
- * sent to them again.
+ * The streams that want the part of the same job, and the data that was last sent to them, as JSON. If the next read gives the
+ * same data, nothing is sent.
  */
 type Listeners = { callbacks: Set<SendEvent>; last: string | undefined };
 
-/** Reads the data at intervals until its last listener has left. */
+/** Reads the data at intervals, and sends it to all listeners, until the last listener has left. */
 function shareReading(reading: Reading, safely: ReadingDeps) {
   const listenersByJob = new Map<string | undefined, Listeners>();
   let newest: ((job: string | undefined) => LiveEvent) | undefined;
@@ -289,7 +295,8 @@ function shareReading(reading: Reading, safely: ReadingDeps) {
     for (const [job, listeners] of listenersByJob) {
       const told = found(job);
       const json = JSON.stringify(told.data);
-      // A failed read is reported each time, so that clients do not think that the stream is dead.
+      // A failed read is reported each time, even if the message is the same. Otherwise clients would think that the stream is
+      // dead.
       const isNew = told.event === UNAVAILABLE || json !== listeners.last;
       listeners.last = json;
       if (isNew) for (const tell of listeners.callbacks) tell(told);

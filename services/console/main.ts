@@ -32,7 +32,10 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     },
   };
 
-  /** Composes the console, with separate Redis connections for replies that take long. */
+  /**
+   * Composes the console. It gets further Redis connections with a longer timeout, for replies that take long, such
+   * as a large body.
+   */
   function compose(host: CallsHost & OperatorConfig) {
     const { host: bindHost } = parseAddress(bindAddressOf(host));
     const work = host.partitions.map((partition) => ({

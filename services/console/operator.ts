@@ -50,7 +50,10 @@ type Options = CallsHost & {
   /** Folder with the configuration files of the other services. */
   configDir: string;
   env: Env;
-  /** Redis connections for replies that take long, such as the body of a call or a bulk operation. */
+  /**
+   * Redis connections with a longer timeout. They are for replies that take long, such as the body of a call, and for bulk
+   * operations.
+   */
   work: Partitions;
   liveTimes?: Partial<LiveTimes>;
   pace?: Pace;
@@ -68,11 +71,17 @@ export type ComposedOperator = Omit<ComposedServer, "stop"> & {
 /** Limit on the jobs in the live data. */
 const LIVE_JOBS = 200;
 
-/** Limits on requests that read much of Redis, and on bodies in memory. One client name gets at most half of each. */
+/**
+ * Limits on the requests that read much of Redis at one time (`LISTS`), and on the bodies in memory (`BODIES`). One client
+ * name gets at most half of each.
+ */
 const LISTS = { max: 16, perKeyMax: 8, what: "long readings", code: "request.rate_limited" } as const;
 const BODIES = { max: 8, perKeyMax: 4, what: "bodies", code: "request.rate_limited" } as const;
 
-/** Composes the console from its parts. All state that replicas must share is in the configuration and in Redis. */
+/**
+ * Composes the console from its parts. Several replicas may run, so all state that they must share is in the configuration
+ * and in Redis.
+ */
 export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, log, clock = redisClock(options.partitions.control.redis).now } = options;
   const durables = watchRedis(options);
@@ -139,8 +148,8 @@ export function composeOperator(options: Options): ComposedOperator {
 }
 
 /**
- * Watches the durability of each Redis. The console also accepts a Redis that is not durable, because operators must be
- * able to see this problem in the console.
+ * Watches whether each Redis is durable and has the right data. The console also works with a Redis that is not durable,
+ * because it must show operators this problem.
  */
 function watchRedis({ partitions, deployments, log }: Options): Partitioned<DurableRedis> {
   return partitions.map((partition, index) => {
@@ -152,12 +161,15 @@ function watchRedis({ partitions, deployments, log }: Options): Partitioned<Dura
         await check?.();
         await checkLayout(partition);
       },
-      log: { ...logOf(partition, log), info() {} }, // hides the lines about the durability of writes, which the console does not promise
+      log: { ...logOf(partition, log), info() {} }, // hides lines about the durability of writes, which the console does not need
     });
   });
 }
 
-/** Returns a function that throws if a partition cannot be used. It skips partition 0, which each request checks anyway. */
+/**
+ * Returns a function that throws if a partition cannot be used now. It does not check partition 0, because each request
+ * checks that one anyway.
+ */
 function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   return (index) => {
     if (index === 0) return;
@@ -187,8 +199,8 @@ function checkOf(durable: DurableRedis) {
 }
 
 /**
- * Writes audit lines about sessions. A failed write does not refuse the sign-in: an operator must be able to see that
- * Redis accepts no writes. Wrong tokens leave no line, so that strangers cannot write to Redis.
+ * Writes lines about sessions in the audit log. If this fails, the sign-in still succeeds: an operator must be able to see
+ * in the console that Redis accepts no writes. A wrong token leaves no line, so that strangers cannot write to Redis.
  */
 function createAuditSession(
   partition: Partition,
@@ -219,8 +231,8 @@ function readConfigured({ configDir, env, postern }: Options, clock: Clock) {
 }
 
 /**
- * Returns the operations under a client's name. The cache needs no limit, because there are only as many names as
- * tokens.
+ * Returns a function that returns the operations for a client. The audit log then shows the client's name for what they do.
+ * The cache needs no limit, because there are only as many names as tokens.
  */
 function createOperationsOf(
   deps: Omit<HandlersDeps, "by">,

@@ -3,16 +3,16 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 
 /**
- * Limit on the size of a report. The whole report is in memory while it is sent. `postern refunds report` without a
- * console reads Redis directly and has no such limit.
+ * Limit on the size of a report, because the console keeps the whole report in memory while it sends it. `postern
+ * refunds report` without a console reads Redis directly and has no such limit.
  */
 const BYTES_MAX = 32 * 1024 * 1024;
 
 const reports = createConcurrencyLimit({ max: 1, what: "reports of refunds", code: "request.rate_limited" });
 
 /**
- * Reads a report completely before its first byte is sent. So a failure becomes a refusal, and the client never gets
- * a partial report.
+ * Reads a report completely before its first byte is sent. So if a read fails, the client gets an error instead of a
+ * part of the report.
  */
 export function bufferReport(read: () => Promise<File>): Promise<File> {
   return reports.within(async () => {

@@ -17,7 +17,7 @@ export type Context = Work & {
   res: ServerResponse;
   /** The client's name and role. Undefined at a route that needs no authentication. */
   who: Who | undefined;
-  /** Client address for the rate limits. */
+  /** Address of the client, by which the rate limits count. */
   address: string;
 };
 
@@ -26,7 +26,10 @@ type Deps = {
   checkToken: CheckToken;
   live: Live;
   callEvents: Feed;
-  /** Writes an audit line about a session. Never fails: if Redis accepts no writes, the line goes only to the log. */
+  /**
+   * Writes a line about a session in the audit log. Never fails: if Redis accepts no writes, only the process's own
+   * log has the failure.
+   */
   audit(
     action: "sign_in" | "sign_out",
     entry: Pick<AuditEntry, "by" | "selection"> & { session: string },

@@ -1,27 +1,27 @@
 import type { ServerResponse } from "node:http";
 import { bytesOf, type File, type Operation, statusOf } from "../../shared/console/contract/operation.ts";
 
-/** Minimum pace of a reader: it must read this many bytes in each span, unless fewer are left. */
+/** Minimum pace at which a client must read an answer: `bytesMin` bytes in each `spanMs`, unless fewer are left. */
 export type Pace = { spanMs: number; bytesMin: number };
 
-/** 64 KiB per second. The span is longer than a short network failure. */
+/** 64 KiB per second. The span is so long that a short network failure does not end the answer. */
 export const PACE: Pace = { spanMs: 30_000, bytesMin: 30 * 64 * 1024 };
 
-/** An answer is written in pieces of this size, so that the progress of the reader is visible. */
+/** An answer is written in pieces of this size, so that `enforcePace` can see how much of it the client has read. */
 const PIECE_BYTES = 64 * 1024;
 
 type SendOptions = {
   pace: Pace;
   /**
-   * Releases the request's concurrency slot. Called at once for a small answer. Otherwise called when the answer is
-   * sent or the client disconnects.
+   * Releases the slot that the request occupies in the limit on concurrent requests. Called at once for a small
+   * answer. For a large one, called when the answer is sent or the client disconnects.
    */
   releaseSlot: () => void;
 };
 
 /**
- * Sends the answer of an operation. A large answer holds its concurrency slot until its reader has it or is
- * disconnected.
+ * Sends the answer of an operation. A large answer stays in memory until it is sent or the client disconnects. Until
+ * then, the request occupies its concurrency slot.
  */
 export async function sendAnswer(
   res: ServerResponse,
@@ -29,7 +29,7 @@ export async function sendAnswer(
   answered: unknown,
   { pace, releaseSlot }: SendOptions,
 ): Promise<void> {
-  if (operation.stream !== undefined) return releaseSlot(); // a stream has its own lifetime
+  if (operation.stream !== undefined) return releaseSlot(); // a stream stays open for long and has its own limits (live.ts)
   const content = await contentOf(operation, answered);
   if (content !== undefined && content.bytes.length > PIECE_BYTES && !res.destroyed)
     res.once("close", releaseSlot);
@@ -44,9 +44,9 @@ export async function sendAnswer(
 }
 
 /**
- * Closes the connection if its reader is too slow while this answer is sent or waits behind other answers. Otherwise a
- * slow reader could keep an answer in memory forever. All answers on a connection together take at most two spans
- * longer than they would at the minimum pace.
+ * Closes the connection if the client reads too slowly. This covers the time in which this answer is sent, and
+ * before that waits for earlier answers on the connection. Otherwise a slow client could keep an answer in memory
+ * forever. All answers on a connection together take at most two spans longer than they would at the minimum pace.
  */
 export function enforcePace(res: ServerResponse, { spanMs, bytesMin }: Pace): void {
   if (res.destroyed) return;
@@ -61,7 +61,7 @@ export function enforcePace(res: ServerResponse, { spanMs, bytesMin }: Pace): vo
 }
 
 function headersOf({ location, file }: Operation, answered: unknown): Record<string, string> {
-  // Browsers must not show a file, because a stranger may have written it.
+  // Makes browsers save a file instead of showing it. A stranger may have written it, and it could contain a script.
   if (file !== undefined)
     return { "Content-Disposition": `attachment; filename="${(answered as File).name}"` };
   const members = answered as Readonly<Record<string, string>>;
@@ -78,7 +78,7 @@ async function contentOf(
   return { bytes: Buffer.from(JSON.stringify(answered)), type: "application/json" };
 }
 
-/** Writes each piece once the operating system has accepted the previous one. */
+/** Writes the bytes in pieces. Each piece is written once the operating system has accepted the previous one. */
 function writeInPieces(res: ServerResponse, bytes: Uint8Array): void {
   const rest = bytes.subarray(PIECE_BYTES);
   const piece = bytes.subarray(0, PIECE_BYTES);

@@ -38,11 +38,14 @@ type Deps = {
   identify: Identify;
   addressOf: ClientAddressOf;
   requests: Omit<ContractHandlers, keyof typeof OPERATIONS>;
-  /** Returns the operations under a client's name, which the audit log shows. */
+  /** Returns the operations for a client name. They write this name in the audit log. */
   operationsOf: (name: string) => Handlers<typeof OPERATIONS, Work>;
   /** Throws if Redis cannot be used now. */
   assertUsable: () => void;
-  /** Limits on requests that read much of Redis and on bodies in memory, per client name. */
+  /**
+   * Limits on requests that read much of Redis (`lists`) and on bodies in memory (`bodies`), in total and for each
+   * client name.
+   */
   slots: Readonly<Record<"lists" | "bodies", ConcurrencyLimit>>;
   pace: Pace;
   answered: EventCounter;
@@ -55,13 +58,16 @@ type Route = Operation & { name: keyof typeof CONTRACT };
 const NAMES = Object.keys(CONTRACT) as Route["name"][];
 const ROUTES = NAMES.map((name): Route => ({ name, ...CONTRACT[name] }));
 
-/** Limit on a request's body: enough for a reason, a thousand ids and a filter. */
+/** Limit on the size of a request's body. It is enough for a reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
 
 /** Reason for the abort of a request whose client has disconnected. */
 const CLIENT_GONE = new Error("the client has gone");
 
-/** Handles one request, in this order: host, route, client and role, input, answer. */
+/**
+ * Handles requests. For each, checks the host, finds the route, authenticates the client and checks its role. Then
+ * validates the input, performs the operation and answers.
+ */
 export function createServer(deps: Deps): RequestListener {
   const { servePage, assertHost, addressOf } = deps;
   const router = createRouter(ROUTES);
@@ -108,8 +114,8 @@ export function createServer(deps: Deps): RequestListener {
 }
 
 /**
- * Authenticates the client. Throws unless the client may use this route. Returns undefined if the route needs no
- * authentication.
+ * Creates the function that authenticates the client of a request. It throws unless the client may use the route. It
+ * returns undefined if the route needs no authentication.
  */
 function createAuthenticate({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
   return async (req: IncomingMessage, { role }: Route, address: string): Promise<Who | undefined> => {
@@ -136,8 +142,8 @@ function signalUntilClosed(res: ServerResponse): AbortSignal {
 }
 
 /**
- * Performs an operation and sends its answer. A request that reads much of Redis, or returns a file, takes a
- * concurrency slot. `sendAnswer` releases the slot.
+ * Creates the function that performs an operation and sends its answer. If the operation reads much of Redis or
+ * returns a file, its request first takes a slot of a concurrency limit. `sendAnswer` releases the slot.
  */
 function createAnswer({ slots, pace, requests, operationsOf }: Deps) {
   function takeSlot({ isHeavy, file }: Route, who: Who | undefined): () => void {
@@ -153,7 +159,8 @@ function createAnswer({ slots, pace, requests, operationsOf }: Deps) {
     };
     const handlers = { ...requests, ...operationsOf(who?.name ?? "") };
     const handle = handlers[route.name] as (asked: object, context: Context) => Promise<unknown>;
-    // Takes the slot only after the body has arrived, because the body may arrive slowly.
+    // Takes the slot only after the body has arrived. A slow client would otherwise occupy the slot while it sends the
+    // body.
     const releaseSlot = takeSlot(route, who);
     try {
       await sendAnswer(res, route, await handle(asked, context), { pace, releaseSlot });
@@ -170,9 +177,9 @@ function headersOf({ code }: AppError): Record<string, string> {
 
 /**
  * Decodes each segment of a path parameter once. Refuses an encoded slash, percent sign or control character, which a
- * second decoder or a log could read differently. A parameter of several segments may have all its slashes encoded, as
- * clients generated from the OpenAPI document send it. The first of several segments must not contain any encoded
- * character.
+ * second decoder or a log could read differently. A parameter of several segments may have all its slashes encoded,
+ * because clients that are generated from the OpenAPI document send it so. The first of several segments must not
+ * contain any encoded character.
  */
 function decodeParams({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
   return Object.fromEntries(

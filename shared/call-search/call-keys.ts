@@ -2,8 +2,8 @@ import { callbackId, ENDINGS } from "../call/callback.ts";
 import type { Keys } from "../redis/keys.ts";
 
 /**
- * Returns the Redis keys of a call and its callbacks, by the names of KEYS in this folder's scripts, and the ids of the
- * callbacks.
+ * Returns the Redis keys that belong to a call (`touched`), and the ids of the callbacks that the call may have. Each
+ * key has the name by which the Lua scripts in this folder read it from `KEYS`, such as `KEYS.record`.
  */
 export function callKeys(keys: Keys, id: string) {
   const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));

@@ -4,11 +4,12 @@
 -- A runner may deliver a failure, run the job again and then deliver an answer. The answer replaces the failure, and a late
 -- repeat of the failure changes nothing. Deliveries are compared without their time (`at`), the second field of their text.
 --
--- The record's `unsure` becomes 1: the job ran, so a refund must not assume that it had no effect. A record without this
--- field does not get it, because the effect of its call is not tracked.
+-- The record's field `unsure` becomes 1: the job ran, so a refund must not assume that it had no effect. A record without
+-- this field does not get it, because the effect of its call counts as unknown anyway.
 --
--- If only the result of the call was missing, the delivery ends the call and queues its callback. If the runner has not
--- answered the injection yet, that answer ends the call and queues the callback later (shared/queue/work.lua).
+-- A runner may still have to answer the request that injected the call. Once it has answered, the call ends when its result
+-- is delivered: the delivery queues the callback. If the delivery comes first, the answer ends the call later and queues
+-- the callback (shared/queue/work.lua).
 --@include "../call/results/change.lua"
 if isClosed then return 'too late' end
 local value = ARGV.result

@@ -13,7 +13,9 @@ const DELIVERED = [
   "stored",
   /** This result was delivered before. */
   "same",
-  /** A different result was delivered before. It stays, unless it was a failure and this is an answer. */
+  /**
+   * A different result was delivered before, and it stays. An answer replaces an earlier failure, but is then `stored`.
+   */
   "another",
   /** The call was discarded or forgotten, or its refund is exported or done: it accepts no result. */
   "too late",
@@ -32,8 +34,8 @@ const DELIVER = defineScript({
 export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>;
 
 /**
- * Creates the function that stores deliveries. If a body is longer than the limit, only this fact is stored. The function
- * does not retry. It throws `record.unreadable`.
+ * Creates the function that stores the results of runners. If a body is longer than `resultBytesMax`, it is not stored,
+ * but the stored result says that it was too long. The function does not retry. It throws `record.unreadable`.
  */
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,

@@ -9,15 +9,15 @@ export const FACETS = ["state", "endpoint", "job", "event", "code"] as const;
 export type FacetName = (typeof FACETS)[number];
 
 /**
- * The most frequent values, largest count first, and the number of calls with other values. A call without a value counts in
- * neither.
+ * The most frequent values of a field, largest count first, and the number of calls with any other value. Calls without a
+ * value are not counted here.
  */
 export type Facet = { values: { value: string; count: number }[]; others: number };
 
 export type CallFacets = {
   matched: number;
   facets: Record<FacetName, Facet>;
-  /** As in a page of calls (`FoundPage`). */
+  /** `isComplete` and `isUnlisted` have the same meaning as in a page of calls (`FoundPage`). */
   isComplete: boolean;
   isUnlisted: boolean;
 };
@@ -25,9 +25,15 @@ export type CallFacets = {
 export type CountFacets = (search: CallSearch) => Promise<CallFacets>;
 
 const SHOWN = 10;
-/** Limit on the distinct values of a facet, because senders choose their event types. */
+/**
+ * Limit on the distinct values that are counted for a facet. Senders choose their event types, so their number has no other
+ * limit.
+ */
 const VALUES_MAX = 1000;
-/** Limit on the ids that are remembered to count each call once. Above it, a call that changes its list may count twice. */
+/**
+ * Limit on the ids that are remembered, so that each call counts only once. Beyond this limit, a call that moves from one
+ * list to another during the count may count twice.
+ */
 const SEEN_MAX = 20_000;
 
 /** Counts all calls that a search finds. Only some of them are in memory at a time. */

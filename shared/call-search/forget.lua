@@ -2,8 +2,9 @@
 -- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is the line of the audit log. Returns DONE;
 -- FORGOTTEN with the time; UNDECIDED with the state; IN_HAND with the place of the call in its queue; or UNKNOWN.
 --
--- The data to settle the payment again stays until the chain has confirmed the payment. The reconciler then deletes this
--- data. BullMQ's own events have the reasons of failed calls, so they are deleted too; no part of this program reads them.
+-- A gateway may still have to settle the payment again. The payment's field `request` has the data for this. It stays until
+-- the chain has confirmed the payment, and the reconciler then deletes it. BullMQ also keeps event streams, which contain
+-- the reasons of failed calls. No part of this program reads these streams, so they are emptied.
 --@include "../call/change-record.lua"
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"
@@ -13,8 +14,8 @@ local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
 
--- Ends a callback. If the callback still waits, it is not delivered: a producer that takes it later finds that it has ended,
--- and does not read its data.
+-- Ends a callback. If it still waits in its queue, it is not delivered. A producer that takes it later finds that it has
+-- ended, and does not read its data.
 local function dropCallback(own, attempts, id)
   redis.call('DEL', attempts)
   local place = placeOf(KEYS.registry, prefix, id)

@@ -11,8 +11,8 @@ import { createForgetInHistory } from "./history/keep.ts";
 import { createFindEnded } from "./history/read.ts";
 
 /**
- * Minimum retention time of the record of a forgotten call that was not paid for. Late results arrive within this time.
- * The record of a paid call is kept as long as its payment.
+ * Minimum retention time of the record of a forgotten call that was not paid for. A runner may deliver a late result within
+ * this time, and must then find the record. The record of a paid call is kept as long as its payment.
  */
 const FORGOTTEN_KEEP_MS = 7 * 86_400_000;
 
@@ -35,9 +35,10 @@ export type Forget = (id: string, reason: string) => Promise<Forgotten>;
  * its callback. The remaining record says that the call existed, so that a repeat of the delivery or payment runs and charges
  * nothing. A failed call ends as discarded.
  *
- * One script does this and writes the line of the audit log, so nothing can run in between. The history of calls follows in a
- * second step. A late 2xx, delivery or failed attempt writes no data, because it finds an ended call, or the field `fg` of
- * the record (the time at which the call was forgotten).
+ * One script does this and writes the line of the audit log, so nothing can run in between. A second step removes the call
+ * from the history of injected calls. Later the runner may still answer or deliver a result, or an attempt may fail. None of
+ * these writes data. The scripts that would write it find an ended call, or the field `fg` of the record (the time at which
+ * the call was forgotten).
  *
  * Throws `call.in_hand`, `call.undecided` and `call.unknown`.
  */

@@ -4,8 +4,8 @@ import type { ErrorCode } from "../platform/errors/codes.ts";
 /* Requests and results of a search for calls (search.ts). */
 
 /**
- * States of calls. The states from `settling` to `refunded` belong to calls whose payment is not finished, or which have
- * ended without running.
+ * States of calls. The first six are the states of calls in a queue, of failed calls and of injected calls. The states
+ * from `settling` to `refunded` belong to calls whose payment is not finished, or which ended without being injected.
  */
 export const CALL_STATES = [
   "waiting",
@@ -34,8 +34,9 @@ export type FoundCall = {
   id: string;
   state: CallState;
   /**
-   * Time by which search results are sorted: the failure or injection of the call. For a call in its queue, the time when
-   * it was last queued or sent. If only the payment of the call is stored, the time of its claim.
+   * Time by which search results are sorted. For a failed or injected call, it is the time of the failure or injection.
+   * For a call in its queue, it is the time when the call was last queued or sent to its runner. If only the payment of
+   * the call is stored, it is the time of the claim.
    */
   at: number;
   origin: string | undefined;
@@ -81,13 +82,19 @@ export type FoundPage = {
   calls: FoundCall[];
   /** Cursor of the next page; undefined on the last page. */
   next: PageCursor | undefined;
-  /** False if more calls may match: the time was up, a queue has more calls than were read, or `isUnlisted` is true. */
+  /**
+   * False if more calls may match: the search ran out of time, a queue has more calls than were read, or `isUnlisted` is
+   * true.
+   */
   isComplete: boolean;
   /** True if some calls in the requested state may be in no list. They are found only by their ids. */
   isUnlisted: boolean;
 };
 
-/** End of a page: the time of its last call, and the beginnings of the ids of all shown calls with that time. */
+/**
+ * The place where a page ends. `at` is the time of its last call, and `ids` are the beginnings of the ids of all shown
+ * calls with this time. Several calls can have the same time, so the next page leaves out the calls with these ids.
+ */
 export type PageCursor = { at: number; ids: readonly string[] };
 
 export type SearchCalls = (

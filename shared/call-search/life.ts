@@ -34,37 +34,46 @@ export type LifeHead = Pick<
 /** All that is kept of a call, except the bytes of its body and result. */
 export type CallLife = {
   id: string;
-  /** State in lower case: from the record, or, without a record, `queued` or `failed`. */
+  /**
+   * State in lower case, as the call's record says. A call without a record is `failed` or `queued` if a queue has it, else
+   * `injected`.
+   */
   state: string;
   /**
-   * When the call came into this state or became delayed, unix ms. Undefined if a queued call is not delayed and has no
-   * record.
+   * Time (unix ms) at which the call came into this state or, if it is delayed, became delayed. Undefined if neither the
+   * call's record nor its log or the history has this time.
    */
   changedAt: number | undefined;
-  /** Undefined for a call that has left its queue, is not in the history, and was not paid for. */
+  /**
+   * Undefined if nothing shows the origin. The call is then in no queue and not in the history, its data is no longer kept,
+   * and it was not paid for.
+   */
   origin: string | undefined;
   /** `<service id>/<job index>`, if it is known. */
   job: string | undefined;
   place: Place | undefined;
   /** Set while the call's body is kept. */
   head: LifeHead | undefined;
-  /** Stored size of the body as base64; 0 once it is no longer kept. */
+  /** Size of the stored call, with its body as base64; 0 once the body is no longer kept. */
   storedBytes: number;
-  /** Steps of the call, oldest first. Of failed attempts, failures, replays and early runs, only the newest are kept. */
+  /**
+   * Steps of the call, oldest first. Of failed attempts, failures, replays and early runs, only the newest five each are kept.
+   * An early run is an attempt that an operator began before it was due.
+   */
   steps: readonly LifeStep[];
   /** Number of all attempts, including those before replays. Undefined if it is no longer known. */
   attempts: number | undefined;
   /** Number of replays; 0 once the call's log is no longer kept. */
   replays: number;
   result: LifeResult;
-  /** The payment of a paid call, without its field `call`. */
+  /** The payment of a paid call, without its field `call`, which is the stored call. */
   payment: Payment | undefined;
   /** The call's entry in the history of injected calls (shared/call-search/history). */
   remembered: EndedCall | undefined;
   forgottenAt: number | undefined;
 };
 
-/** Decodes a callback: state and time of its record, its place in a queue, when it was added, and its log's newest entry. */
+/** Decodes the data of one callback, in the order in which `Known.callbacks` (steps.ts) lists it. */
 const CALLBACK = tuple(optional(text), optional(numeric), optional(text), optional(numeric), optional(text));
 
 const READ_LIFE = defineScript({
@@ -93,9 +102,9 @@ type LifeReply = Reply<typeof READ_LIFE>;
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 
 /**
- * Reads the life of a call. One script reads it without a body, so the answer has only some kilobytes. If the call is in no
- * queue, the history is searched, which takes a fraction of a second. Resolves with undefined if nothing is known of the call.
- * Throws `record.unreadable` and `queue.unavailable`.
+ * Reads all that is kept of a call. One script reads it without the body and the result, so its reply has only some kilobytes.
+ * If the call is in no queue, the history of injected calls is searched too, which takes a fraction of a second. Resolves with
+ * undefined if nothing is known of the call. Throws `record.unreadable` and `queue.unavailable`.
  */
 export function createReadLife(partition: Partition): ReadLife {
   const { redis, keys, prefix } = partition;
@@ -160,7 +169,8 @@ function jobWithoutQueue(record: Known["record"], head: LifeHead | undefined): s
 
 /**
  * Returns the number of all attempts: those in the log, plus the successful one, which the log does not have. The log may
- * expire before the record, and is deleted when the call is forgotten. The number is then that of the history, if any.
+ * expire before the record, and is deleted when the call is forgotten. Without the log, the number comes from the history, if
+ * the history has the call.
  */
 function attemptsOf({
   record,
@@ -181,7 +191,10 @@ function toPlace([queue, as]: [string, string], score: number | undefined): Plac
   return { queue, as, dueAt };
 }
 
-/** Replaces the body of a result with its size. Only the beginning of the result was read. */
+/**
+ * Replaces the body of a result with its size. The script has read only the beginning of the result, so the size is computed
+ * from the size of the whole result.
+ */
 function withoutBody(result: ResultRead, [, , [beginning], total]: LifeReply): LifeResult {
   if (result.kind !== "answer") return result;
   const { body, ...answer } = result;

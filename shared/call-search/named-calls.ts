@@ -22,14 +22,18 @@ export function wholeId({ id }: CallSearch): string | undefined {
 }
 
 /**
- * Finds the calls whose ids follow from the search, because it names a call id, or a delivery id of a known endpoint.
+ * Finds calls whose ids the search gives, directly or indirectly. A whole call id is given directly. From a delivery
+ * id and the path of an endpoint, the id of the call is computed as the gateway computed it.
  */
 export function createFindNamed(partitions: Partitions, paths: () => readonly string[]) {
   const finds = partitions.map(createFindCall);
   const find = (id: string) => finds.of(id)(id);
   const records = partitions.map(createCallRecords);
 
-  /** Finds a call with a record. A call without a record is found by the other sources, if at all. */
+  /**
+   * Finds a call that has a record. Most computed ids belong to no call, so the slower `find` runs only if there is
+   * a record. A call without a record is left to the other sources of the search (sources.ts).
+   */
   async function findRecorded(id: string): Promise<FoundCall | undefined> {
     return (await records.of(id).brief(id)) === undefined ? undefined : find(id);
   }

@@ -1,7 +1,7 @@
--- Queues the call of a kept webhook again, under another id. The body is copied from the kept call; `before` and `after` are
--- the JSON of the new call around it. `line` is the line of the audit log. Returns NEW; KNOWN if the new call was queued
--- before; or GONE if the webhook is no longer kept. The record is written after the call is added, so that a record with
--- QUEUED always has its call.
+-- Queues the call of a kept webhook again, under another id. The body is copied from the kept call. `before` and `after` are
+-- the JSON of the new call before and after its body. `line` is the line of the audit log. Returns NEW; KNOWN if the new
+-- call was queued before; or GONE if the webhook is no longer kept. The call is added before its record is written, so that
+-- a record with QUEUED always has its call.
 local prefix = ARGV.prefix .. ':'
 --@include "../queue/add.lua"
 --@include "../queue/bodiless.lua"

@@ -27,7 +27,9 @@ const REPLAY = defineScript({
   reply: oneOf("NEW", "KNOWN", "GONE"),
 });
 
-/** `requestId` identifies the request. A repeat of the request gets the same new call. */
+/**
+ * `requestId` is an id that the client may choose for its request. If it sends the request again, it gets the same new call.
+ */
 type Why = { reason: string; requestId?: string | undefined };
 
 /** The new call. `changed` is false if the same request has queued it before. */
@@ -84,7 +86,7 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
   };
 }
 
-/** Builds the JSON of the new call around its body, and its queue. */
+/** Builds the JSON of the new call before and after its body, and names the queue of the call. */
 function toReplay(id: string, stored: string, own: { id: string; accepted_at: number }) {
   const found = parseJson(stored);
   const { data: call } = JobCall.safeParse(found);
@@ -98,7 +100,8 @@ function toReplay(id: string, stored: string, own: { id: string; accepted_at: nu
     before: `${JSON.stringify({ ...kept, ...own, metadata }).slice(0, -1)},"body":"`,
     after: '"}',
     sha256: call.sha256,
-    // As long as the delivered call is kept, a repeat of the request must find the new call.
+    // Retention time of the new call's record. As long as the delivered call is kept, a repeat of the request must find the
+    // new call.
     windowMs: Math.max(RANDOM_ID_KEEP_MS, (call.keep_delivered?.secs ?? 0) * 1000),
     queue,
     gate: gateOf(queue),

@@ -5,16 +5,19 @@ import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
 import { createAllSources, isFound, type Source } from "./sources.ts";
 
 export type SearchOptions = {
-  /** Returns the paths of the configured endpoints. With them, the call of a delivery is found in any state. */
+  /**
+   * Returns the paths of the configured endpoints. The id of a webhook's call can be computed from such a path and the
+   * delivery id. So a search for a delivery id finds the call in any state.
+   */
   paths: () => readonly string[];
   /** Time limit in ms, after which a search returns what it has found. */
   patienceMs: number;
 };
 
 /**
- * Searches for calls in the queues, the failed calls, the history of injected calls and the payments. Calls that are in none
- * of these places are found only by an id, or by a delivery id at a known endpoint. A search reads no large body, and its
- * time is limited.
+ * Searches for calls in four places: the queues, the failed calls, the history of injected calls, and the payments. A call
+ * in none of these places is found only by its id. A search for a delivery id computes the id that the call would have at
+ * each known endpoint. A search reads no large body, and its time is limited.
  */
 export function createSearchCalls(partitions: Partitions, { paths, patienceMs }: SearchOptions): SearchCalls {
   const named = createFindNamed(partitions, paths);
@@ -39,22 +42,26 @@ export function createSearchCalls(partitions: Partitions, { paths, patienceMs }:
 }
 
 /**
- * Returns whether the search asks for a state whose calls may be in no list. Those calls are found only by their call id,
- * or by their endpoint and delivery id.
+ * Returns whether some calls in the requested state may be in no list that a search can read. An example is a call whose
+ * queue has lost it (`missing`). Those calls are found only by their call id, or by their endpoint and delivery id.
  */
 export function isUnlisted({ id, deliveryId, endpoint, origin, state }: CallSearch): boolean {
   if (id !== undefined || (deliveryId !== undefined && endpoint !== undefined)) return false;
   return state === "missing" || (state === "discarded" && origin !== "x402");
 }
 
-/** Limits a search to the calls that follow a page. */
+/**
+ * Narrows a search to the calls that may be on the page after `after`. Results are sorted newest first, so these calls are
+ * not newer than the last call of the previous page.
+ */
 function from(asked: CallSearch, after: PageCursor | undefined): CallSearch {
   return after === undefined ? asked : { ...asked, until: Math.min(asked.until ?? after.at, after.at) };
 }
 
 /**
- * Returns the first `count` matching calls, without repeats and without those whose ids begin as in `before`. Their order is
- * not exact if calls move between lists meanwhile.
+ * Merges the sources, and returns the newest `count` calls that match, each call once. Leaves out the calls of the previous
+ * page: `before` has the beginnings of their ids. A call that moves to another list during the search, for example because
+ * it is injected, may appear in the wrong place.
  */
 async function firstOf(
   sources: readonly Source[],
@@ -83,7 +90,10 @@ function cursorOf(calls: readonly FoundCall[], after: PageCursor | undefined): P
   return { at, ids: after?.at === at ? [...after.ids, ...ids] : ids };
 }
 
-/** Returns enough of an id to tell the calls of one search apart. The id is shortened because a cursor may have hundreds. */
+/**
+ * Returns the beginning of an id, which is long enough to tell the calls of one search apart. Cursors have beginnings
+ * instead of whole ids, because one cursor may have hundreds of them.
+ */
 export function beginningOf({ id }: FoundCall): string {
   return id.slice(0, 14);
 }

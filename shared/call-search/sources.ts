@@ -15,20 +15,23 @@ import { createHistoryPages } from "./history/read.ts";
 /** Pages of calls, newest first. Some of these calls may not match the search. */
 export type Source = AsyncGenerator<FoundCall[]>;
 
-/** Limits of a search. */
+/** Time limit of a search, and whether the search had to leave out calls. */
 export type Limits = {
   /** Aborted once the search's time is up. */
   signal: AbortSignal;
-  /** True if a queue has more calls than were read. */
+  /** Set to true if a queue has more calls than a search reads, so that only the newest ones were read. */
   isCut: boolean;
 };
 
-/** States of payments that have their own list. */
+/** States of payments for which Redis has a list, so that a search reads only the payments in that state. */
 const LISTED = ["settling", "review", "refund_pending"] as const;
-/** States of payments without a list: finding them requires a scan of all payments. */
+/** States of payments for which Redis has no list. To find payments in these states, a search must scan all payments. */
 const UNLISTED = ["void", "discarded", "refunded"] as const;
 
-/** Returns the sources that may have matching calls: those of one partition if the id names it, else those of all. */
+/**
+ * Returns the sources that may have matching calls. The first digits of a call id determine the partition of the call. If
+ * the search gives these digits, only the sources of that partition are returned, otherwise the sources of all partitions.
+ */
 export function createAllSources(partitions: Partitions): (search: CallSearch, limits: Limits) => Source[] {
   const each = partitions.map(createSources);
   return (search, limits) => {
@@ -47,8 +50,9 @@ function createSources(partition: Partition) {
   const payments = createPaymentList(partition);
 
   /**
-   * Finds payments whose calls are in no queue. If the search has neither a state nor data that identifies a payment,
-   * it finds only payments without an outcome.
+   * Returns the sources of calls that are in no queue and whose payment is stored. A search may give neither a state nor
+   * data that identifies a payment. It then gets only payments whose outcome is not known yet: those that are settling or in
+   * review.
    */
   function ofPayments(search: CallSearch, signal: AbortSignal): Source[] {
     const { state, origin, endpoint, deliveryId, event, code, payer, since, until } = search;
@@ -97,7 +101,10 @@ function createSources(partition: Partition) {
   };
 }
 
-/** Returns whether the search may contain an id, payer or transaction. If so, payments in any state can match the search. */
+/**
+ * Returns whether the search names a call, payer or transaction, or has a text that begins like one of them. If so, payments
+ * in any state can match the search.
+ */
 function namesPayment({ id, payer, transaction, text = "" }: CallSearch): boolean {
   return [id, payer, transaction].some((each) => each !== undefined) || /^(?:c_|0x)/i.test(text);
 }
@@ -120,13 +127,19 @@ export function isFound(call: FoundCall, search: CallSearch): boolean {
   );
 }
 
-/** Returns whether a call's state is the state that the search asks for, if any. */
+/**
+ * Returns whether a call's state matches the state that the search asks for. If the search asks for none, every state
+ * matches.
+ */
 function isIn(state: CallState, asked: CallSearch["state"]): boolean {
   if (asked === "queued") return state === "missing" || QUEUED_STATES.some((each) => each === state);
   return asked === undefined || asked === state;
 }
 
-/** Returns the state of a call that is in no queue, from its record. */
+/**
+ * Returns the state to show for a call that is in no queue. `state` is the state in the call's record. If the record says
+ * that the call is queued, its queue has lost it, so the call is `missing`.
+ */
 export function outOfQueue(state: PaymentSummary["state"]): CallState {
   return state === "QUEUED" ? "missing" : (state.toLowerCase() as CallState);
 }
@@ -170,7 +183,10 @@ export function ofFailed({
   return { ...NO_FIELDS, id, state: "failed", at: failedAt, ...place, ...known };
 }
 
-/** Converts a call of the history. Avoids spreads, because a count may process half a million calls. */
+/**
+ * Converts a call of the history. Writes out all fields instead of spreading objects, which is slower, because one count may
+ * convert half a million calls.
+ */
 export function ofEnded(call: EndedCall): FoundCall {
   const { code, reason } = ofError(call.error);
   return {

@@ -8,17 +8,23 @@ import { type CallLog, type LogEntry, toCallLog } from "../queue/call-log.ts";
 import { toCode, toFailure } from "../queue/failed.ts";
 import type { EndedCall } from "./history/block.ts";
 
-/** A step in the life of a call. `at` is unix ms. `missing` is the number of attempts before it that are no longer kept. */
+/**
+ * A step in the life of a call. `at` is unix ms. `missing` is the number of attempts just before this step that are no longer
+ * kept.
+ */
 export type LifeStep = {
   at: number;
   missing?: number;
-} /** A gateway has created the call of a request. For a payment, this happens with the claim. */ & (
+} /** A gateway has created the call. The call of a paid request is created when its payment is claimed. */ & (
   | { kind: "created" }
   /** A facilitator has verified the payment, and the whole call is on disk. */
   | { kind: "claimed"; facilitator: string }
   /** The settle request was sent again; `dispatches` counts all its sends. */
   | { kind: "settle sent again"; dispatches: number }
-  /** `reason` says what contradicts the settlement. */
+  /**
+   * The payment counts as made. `proven` says whether the chain has confirmed it. If the chain contradicts it, `reason` says
+   * how.
+   */
   | { kind: "settled"; transaction: string; by: string; proven: boolean; reason?: string | undefined }
   | { kind: "void"; reason: string | undefined }
   | { kind: "in review"; reason: string | undefined }
@@ -73,8 +79,8 @@ export type Known = {
   result: LifeResult;
   remembered: EndedCall | undefined;
   /**
-   * For each possible callback: state and time of its record, its place in a queue, when it was added, and the newest entry
-   * of its log.
+   * Data of each callback that the call may have. `state` and `changedAt` are from the callback's record. `place` is its place
+   * in a queue, to which it was added at `queuedAt`. `newest` is the newest entry of its log of attempts.
    */
   callbacks: readonly (readonly [state: Text, changedAt: Num, place: Text, queuedAt: Num, newest: Text])[];
 };
@@ -87,7 +93,10 @@ export function stepsOf(known: Known): LifeStep[] {
   return inOrder([...ownSteps(known), ...callbackSteps(known)]);
 }
 
-/** Maximum error of the steps' times: a process knows Redis' time only roughly, so a step may seem older than its cause. */
+/**
+ * Maximum difference between the times of two steps that happened at once. Each process only estimates Redis' clock. So a step
+ * may have an earlier time than the step that caused it.
+ */
 const CLOCKS_DIFFER_MS = 100;
 
 /** Sorts the steps by time. Steps whose times differ by at most `CLOCKS_DIFFER_MS` keep their given order. */
@@ -168,7 +177,7 @@ function paymentSteps({ payment, record }: Known): LifeStep[] {
     const { transaction, by } = settlement;
     const contradicted = isContradicted(payment) ? { reason } : {};
     steps.push({ kind: "settled", at: settledAt, transaction, by, proven, ...contradicted });
-    // One script settles the payment and adds the call to its queue.
+    // One script settles the payment and adds the call to its queue, so both steps have the same time.
     if (payment.dropped === undefined) steps.push({ kind: "queued", at: settledAt });
   }
   if (payment.state === "VOID") steps.push({ kind: "void", at, reason });

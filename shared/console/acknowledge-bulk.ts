@@ -38,11 +38,12 @@ export const AcknowledgeView = RunHead.extend({
   kind: z.literal("acknowledge"),
   done: count,
   /**
-   * Number of payments left unchanged, because they are not disputed or were acknowledged before. Also counts a payment
-   * that this operation acknowledged just before its process died.
+   * Number of payments left unchanged, because they are not disputed or were acknowledged before. The process of this
+   * operation may die just after it has acknowledged a payment. The process that continues then counts this payment
+   * here.
    */
   unchanged: count,
-  /** Named payments that are unknown. */
+  /** The payments that the request names by their ids and that are unknown, each with the reason. */
   missing: z.array(MissingCall),
 }).meta({ id: "AcknowledgeBulk" });
 export type AcknowledgeView = z.infer<typeof AcknowledgeView>;

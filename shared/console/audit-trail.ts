@@ -9,7 +9,10 @@ import { next, type PageRequest } from "./cursor.ts";
 import { RUN_ID } from "./runs/run.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** An act of an operator: who, when, what and why. The action determines which fields of its subject are present. */
+/**
+ * An act of an operator: who, when, what and why. The action determines which of the fields that name its subject are
+ * present, such as `call_id` or `job`.
+ */
 export const AuditEntryView = z
   .object({
     id: z.string(),
@@ -36,7 +39,10 @@ export const AuditEntryView = z
     reason: z.string().optional(),
     /** Transaction that an operator named for the payment, or the transaction of the refund. */
     transaction: z.string().optional(),
-    /** Number of lines of a bulk operation that this entry joins, one for each call. Absent for a single line. */
+    /**
+     * Number of lines that this entry joins. A bulk operation writes one line for each call that it changes, and a
+     * grouped page joins them. Absent if the entry is a single line.
+     */
     calls: count.optional(),
   })
   .meta({ id: "AuditEntry" });
@@ -44,7 +50,10 @@ export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
 export const AuditFilter = z.strictObject({
-  /** By default the stream of `action` or, without an action, the streams `acts` and `money`. */
+  /**
+   * Stream of the audit log to read. The default is the stream of `action` or, without an action, the streams `acts`
+   * and `money`.
+   */
   stream: z.enum(AUDIT_STREAMS).optional(),
   action: z
     .string()
@@ -66,7 +75,10 @@ export const AuditPage = z.object({
 });
 export type AuditPage = z.infer<typeof AuditPage>;
 
-/** Returns entries, newest first. With `grouped`, a page joins the lines of a bulk operation's calls in one entry. */
+/**
+ * Returns entries, newest first. A bulk operation writes one line for each call that it changes. With `grouped`, a
+ * page joins these lines in one entry.
+ */
 export type ReadAuditTrail = (
   filter: AuditFilter,
   page: PageRequest & { grouped?: boolean },
@@ -116,8 +128,8 @@ function createRows(limit: number) {
   return {
     entries,
     /**
-     * Adds an entry, or counts it in the entry of its bulk operation. Adds nothing and returns false if the page is
-     * full.
+     * Adds an entry. If the page already has an entry of the same bulk operation, only increases its count. Adds
+     * nothing and returns false if the page is full.
      */
     add(entry: Entry): boolean {
       const run = bulkOf(entry);
@@ -139,7 +151,10 @@ function createRows(limit: number) {
   };
 }
 
-/** Returns the id of the bulk operation that changed the entry's call; undefined if none did. */
+/**
+ * Returns the id of the bulk operation that wrote this line about a call. Returns undefined for a line of any other
+ * act.
+ */
 function bulkOf({ fields }: Entry): string | undefined {
   return fields["call_id"] === undefined ? undefined : fields["run"];
 }

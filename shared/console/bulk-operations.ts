@@ -35,16 +35,19 @@ import {
 } from "./transfer-matches.ts";
 import { createAuditing } from "./unaudited.ts";
 
-/** State of a bulk operation that matches payments with the chain. */
+/** State of an audit of payments: a bulk operation that matches the transfers on the chain with the payments. */
 export const AuditView = RunHead.extend({
   kind: z.literal("audit"),
   order: MatchOrder,
-  /** Result for the tokens matched so far; complete in state `done`. Null before the first token, and in lists. */
+  /**
+   * Result for the tokens whose payments were matched so far. It is complete in state `done`. Null before the first
+   * token, and in lists of bulk operations.
+   */
   result: TransferMatches.nullable(),
 }).meta({ id: "Audit" });
 export type AuditView = z.infer<typeof AuditView>;
 
-/** State of a bulk operation that searches the chain for refunds. */
+/** State of a refund check: a bulk operation that searches the chain for transfers that pay refunds. */
 export const RefundCheckView = RunHead.extend({
   kind: z.literal("refund-check"),
   /** Null until the search has ended, and in lists of bulk operations. */
@@ -52,7 +55,9 @@ export const RefundCheckView = RunHead.extend({
 }).meta({ id: "RefundCheck" });
 export type RefundCheckView = z.infer<typeof RefundCheckView>;
 
-/** State of a bulk operation of any kind. A bulk operation outlives the request that begins it. */
+/**
+ * State of a bulk operation of any kind. A bulk operation continues after the request that began it has been answered.
+ */
 export const BulkView = z
   .discriminatedUnion("kind", [FailedBulkView, AcknowledgeView, AuditView, RefundCheckView])
   .meta({ id: "Bulk" });
@@ -64,7 +69,7 @@ export type BulkKind = (typeof BULK_KINDS)[number];
 type Kind = {
   selectionOf(request: unknown): string;
   toView(run: Run): BulkView;
-  /** Whether a list of bulk operations includes their progress. */
+  /** Whether a list of bulk operations includes the progress of operations of this kind, which may be large. */
   isListedWhole: boolean;
 };
 
@@ -85,11 +90,14 @@ const KINDS: Record<BulkKind, Kind> = {
 type Deps = OperatorDeps & {
   runs: Runs;
   tokens: TokenSource;
-  /** Tells the worker of this process that a bulk operation waits. */
+  /** Makes the worker of this process look for a waiting bulk operation now, instead of at its next regular check. */
   wake?: () => void;
 };
 
-/** Begins, shows and changes bulk operations. Beginning one throws `run.too_many` if too many are open. */
+/**
+ * Begins, shows and changes bulk operations. Beginning one throws `run.too_many` if too many others are waiting or
+ * running.
+ */
 export function createBulkOperations({ runs, clock, log, by, wake, tokens, partitions }: Deps) {
   const readOutcome = createReadReplayOutcome(partitions, clock);
 
@@ -128,13 +136,13 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
       return toAcknowledgeView(await begin("acknowledge", order));
     },
 
-    /** Begins to match payments with the chain. Throws as `chooseTokens` does. */
+    /** Begins an audit of payments. Throws what `chooseTokens` throws. */
     async beginAudit(order: MatchOrder): Promise<AuditView> {
       chooseTokens(tokens, order);
       return toAuditView(await begin("audit", order as object));
     },
 
-    /** Begins to search the chain for refunds. Throws what `TokenSource.chains` throws. */
+    /** Begins a refund check. Throws what `TokenSource.chains` throws. */
     async beginRefundCheck(): Promise<RefundCheckView> {
       tokens.chains();
       return toRefundCheckView(await begin("refund-check", {}));
@@ -146,7 +154,7 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
       return (await runs.list(kind, { limit, withProgress })).map(toView);
     },
 
-    /** Shows a bulk operation. Throws `run.unknown`, as cancel and resume do. */
+    /** Shows a bulk operation. Throws `run.unknown`, as `cancel` and `resume` also do. */
     async show(id: string): Promise<BulkView> {
       const run = await find(id);
       const view = toView(run);
@@ -161,12 +169,12 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
   };
 }
 
-/** Number of mismatches that are kept for each token. */
+/** Limit on the mismatches between transfers and payments that an audit of payments lists for each token. */
 const LISTED_MAX = 200;
 
 /**
- * Returns the function that carries out each kind of bulk operation. After an interruption, an audit of payments or a
- * refund check starts again from the beginning.
+ * Returns the functions that carry out bulk operations, by kind. If the process of an audit of payments or a refund
+ * check dies, the next process starts the operation again from the beginning.
  */
 export function bulkWorkers({
   listedMax = LISTED_MAX,

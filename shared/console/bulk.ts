@@ -26,7 +26,7 @@ import { count } from "./view.ts";
 export const BULK_ACTIONS = ["replay", "discard"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
-/** Audit actions that mark the beginning of each kind of bulk operation. */
+/** The action in the line that the audit log gets when a bulk operation begins, by the kind of operation. */
 export const BEGINS = {
   replay: "begin_replay",
   discard: "begin_discard",
@@ -38,13 +38,19 @@ export const BEGINS = {
 /** Selects the failed calls to replay or discard, with options. */
 export type BulkRequest = {
   action: BulkAction;
-  /** Selects by properties. Without `ids`, set a past `until` to exclude calls that fail after the start. */
+  /**
+   * Selects calls by their properties. Without `ids`, set `until` to the present or earlier. Otherwise calls that fail
+   * before they are counted are selected too.
+   */
   filter: FailedFilter;
-  /** Selects only calls of this list, if they also match the filter. */
+  /** Ids of the calls to select. Only those that also match the filter are selected. */
   ids?: readonly string[] | undefined;
   /** Limit on the number of selected calls; the oldest are selected. */
   limit?: number | undefined;
-  /** Whether a replay includes calls so old that their runner may run them twice. */
+  /**
+   * Whether a replay includes calls that were accepted so long ago that their runner may have forgotten them and run them
+   * twice.
+   */
   force: boolean;
   /** Number of calls that are processed at once. */
   concurrency: number;
@@ -56,16 +62,16 @@ export type BulkRequest = {
 /** Counts of the selected calls, made before the first change. */
 export const Counted = z.object({
   matched: count,
-  /** Number of matched calls that will be replayed or discarded. The others need `force`. */
+  /** Number of matched calls that will be replayed or discarded. The others are too old to be replayed without `force`. */
   chosen: count,
   /** Time at which the newest matched call failed, unix ms. */
   newest: z.number(),
   by_code: z.record(z.string(), count),
-  /** Sum paid for the chosen calls. A discard makes their refunds due. Null for a replay. */
+  /** Sum paid for the chosen calls, which a discard makes due as refunds. Null for a replay. */
   paid: PaidSum.nullable(),
-  /** Ids of calls that need `force`, at most 1000. */
+  /** Ids of calls that are too old to be replayed without `force`, at most 1000. */
   needs_force: z.array(z.string()),
-  /** The named calls that are not failed, each with the reason. */
+  /** The calls that the request names by id and that are not failed calls, each with the reason. */
   missing: z.array(z.object({ code: z.string(), detail: z.string() })),
 });
 export type Counted = z.infer<typeof Counted>;
@@ -78,8 +84,9 @@ export type BulkApi = {
 };
 
 /**
- * Sum that was paid for the calls that this bulk discard has ended, and whose refunds are now due. The sum is incomplete
- * if another operation, or a process of this discard that died, changed some of the calls. A bulk replay has no sum: null.
+ * `refundsDue` is the sum paid for the calls that this bulk discard has ended. Their refunds are now due. Null for a bulk
+ * replay. The sum lacks a payment if another operation discarded its call. It also lacks one if a process of this discard
+ * died just after it had discarded the call.
  */
 type Due = { refundsDue: PartialSum | null };
 
@@ -89,9 +96,9 @@ export type BulkResult = ManyResult & Due;
 type Work = {
   signal: AbortSignal;
   onProgress: (progress: BulkProgress) => void;
-  /** Called for each call after it was replayed or discarded, also if another operator did that. */
+  /** Called for each call after it was replayed or discarded, also if another operator has done that. */
   onDone?: (id: string) => void;
-  /** Progress of an earlier process, if the bulk operation was interrupted. */
+  /** Progress that an earlier process has stored, if this process continues an interrupted bulk operation. */
   before?: Pick<BulkProgress, "done" | "left" | "refundsDue">;
 };
 
@@ -101,17 +108,17 @@ const NAMED_MAX = 1000;
 const PAYMENTS_AT_ONCE = 100;
 
 /**
- * States of a payment in which a discard of its failed call makes the refund due. In other states the job is done, the
- * payment was not made, or its refund is exported.
+ * States of a payment whose refund becomes due when its failed call is discarded. In the other states the job is done, the
+ * payment was not made, or its refund is already exported.
  */
 const MADE_DUE_BY_DISCARD: readonly PaymentState[] = ["FAILED", "QUEUED", "DISCARDED"];
 
 type Deps = OperatorDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "names"> };
 
 /**
- * Replays or discards many failed calls. Reads them twice, first to count and then to change them, so that memory does
- * not grow with their number. Skips calls that failed after the count, so that a call that fails again is not changed
- * twice.
+ * Replays or discards many failed calls. Reads them twice, first to count them and then to change them, so that they need
+ * not all be in memory. Skips calls that failed after the count. So a call that was replayed and fails again is not
+ * replayed a second time.
  */
 export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   const { partitions, clock } = deps;
@@ -125,7 +132,10 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
     return { ...wanted, ids, until: until ?? wanted.until };
   }
 
-  /** Yields the calls, and first adds to `paid` those of their payments whose refund a discard makes due. */
+  /**
+   * Passes the calls on. Before that, adds their payments to `paid`, but only those whose refund becomes due if the call
+   * is discarded.
+   */
   async function* addPaidSums(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
     for await (const page of inPages(selected, PAYMENTS_AT_ONCE)) {
       const found = await payments.read(page.filter(isPaidFor).map(({ id }) => id));
@@ -229,7 +239,10 @@ async function* excluding<Item>(items: AsyncIterable<Item>, isLeftOut: (item: It
   for await (const item of items) if (!isLeftOut(item)) yield item;
 }
 
-/** Returns the selection for the audit log, as the options of a command. */
+/**
+ * Returns the text for the audit log about the selection. It is `by id`, or the options of a command that selects the same
+ * calls.
+ */
 export function selectionOf({ filter, ids }: Pick<BulkRequest, "filter" | "ids">): string {
   if (ids !== undefined) return "by id";
   const words = filterWords(filter);

@@ -2,7 +2,10 @@ import { z } from "zod";
 import { type CallFacets, FACETS } from "../call-search/facets.ts";
 import { count } from "./view.ts";
 
-/** Number of calls for each of the most frequent values of a facet, and for all other values together. */
+/**
+ * The most frequent values of one field of the calls (a facet). Each has the number of its calls, and `others` is
+ * the number of calls with any other value.
+ */
 export const FacetView = z
   .object({
     name: z.enum(FACETS),
@@ -18,7 +21,10 @@ export const CallFacetsView = z.object({
   facets: z.array(FacetView),
   /** False if some calls that may match were not counted. */
   is_complete: z.boolean(),
-  /** True if some calls in the requested state may be found only by their ids. */
+  /**
+   * True if some calls in the requested state may be in no list that a search can read. They are found only by
+   * their ids.
+   */
   is_unlisted: z.boolean(),
 });
 export type CallFacetsView = z.infer<typeof CallFacetsView>;

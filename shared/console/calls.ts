@@ -35,8 +35,9 @@ export const FoundCallView = z
     id: z.string(),
     state: z.enum(CALL_STATES),
     /**
-     * Time by which search results are sorted: the failure or injection of the call. For a call in its queue, the time
-     * when it was last queued or sent. If only the payment of the call is stored, the time of its claim.
+     * Time by which search results are sorted. For a failed or injected call, it is the time of the failure or
+     * injection. For a call in its queue, it is the time when the call was last queued or sent to its runner. If only
+     * the payment of the call is stored, it is the time of the claim.
      */
     at: isoTime,
     origin: z.string().nullable(),
@@ -61,8 +62,8 @@ export type FoundCallView = z.infer<typeof FoundCallView>;
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
   /**
-   * Text to find: the job, the start of an id, or a part of the event type, endpoint or error. The id is that of the
-   * call, delivery, payer or transaction.
+   * Text to find. It must be the whole job, a part of the event type, the endpoint or the error, or the beginning of
+   * an id. The ids are those of the call, the delivery, the payer and the transaction.
    */
   q: searchText.optional(),
   /** A complete id or a prefix of one. */
@@ -125,8 +126,8 @@ export const CallLifeView = z
     job_id: count.nullable(),
     queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
     /**
-     * Steps, oldest first. Only the newest five are kept: failed attempts, failures, replays, and
-     * runs that an operator began before the next attempt was due.
+     * Steps, oldest first. Of failed attempts, failures, replays and early runs, only the newest five each are kept.
+     * An early run is an attempt that an operator began before it was due.
      */
     timeline: z.array(Step),
     content_type: z.string().nullable(),
@@ -141,7 +142,7 @@ export const CallLifeView = z
     /** Number of replays; 0 once the attempts are no longer kept. */
     replays: count,
     body_kept: z.boolean(),
-    /** `answer` if a result is kept; other values say why none is kept. */
+    /** The result of the call. `what` is `answer` if a result is kept. Its other values say why none is kept. */
     result: z.object({
       what: z.string(),
       /** A clause that says why there is no answer; null if there is one. */
@@ -173,7 +174,10 @@ export const FoundCalls = z.object({
    * `is_unlisted` is true.
    */
   is_complete: z.boolean(),
-  /** True if some calls in the requested state may be found only by their ids. */
+  /**
+   * True if some calls in the requested state may be in no list that a search can read. They are found only by their
+   * ids.
+   */
   is_unlisted: z.boolean(),
 });
 export type FoundCalls = z.infer<typeof FoundCalls>;
@@ -207,7 +211,7 @@ export const Replay = z.strictObject({
 const Place = z.strictObject({ at: z.number(), ids: z.array(z.string()) });
 
 export type CallsApi = {
-  /** Counts the calls that a search finds, by their facets. */
+  /** Counts the calls that a search finds, by state, endpoint, job, event type and error code. */
   facets(search: CallSearch): Promise<CallFacetsView>;
   /** Lists calls, newest first. */
   find(search: CallSearch, page: PageRequest): Promise<FoundCalls>;
@@ -229,7 +233,7 @@ export type CallsApi = {
 };
 
 type Deps = OperatorDeps & {
-  /** Redis connections with a longer timeout, because it takes long to read a large body. */
+  /** Redis connections with a longer timeout, because a reply with a large body takes long. */
   patient: Partitions;
   tokens: TokenSource;
   /** Returns the paths of the configured endpoints. */
@@ -257,13 +261,18 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     throw AppError.public("call.unknown", detail);
   }
 
-  /** Returns the error for a body that is not kept. Throws `call.unknown`. */
+  /**
+   * Returns the error that says that the body of the call is not kept. Throws `call.unknown` if there is no such call.
+   */
   async function bodyMissingError(id: string): Promise<AppError> {
     const { state } = await show(id);
     return AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
   }
 
-  /** Returns the error for a call that cannot be replayed as a new one. Throws `call.unknown`. */
+  /**
+   * Returns the error that says why a call cannot be replayed as a new call. Throws `call.unknown` if there is no such
+   * call.
+   */
   async function notReplayableError(id: string): Promise<AppError> {
     const { state, origin } = await show(id);
     return AppError.public("call.no_body", `${id} cannot be replayed: ${whyNotKept(state, origin)}`);

@@ -4,7 +4,10 @@ import { AppError } from "../platform/errors/app-error.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 
-/** A closed endpoint: it waited for a secret, and no longer does. */
+/**
+ * An endpoint that an operator has closed. An open endpoint waits for the secret that its sender sends in a
+ * handshake.
+ */
 export const ClosedEndpoint = z
   .object({
     path: z.string(),
@@ -16,8 +19,8 @@ export const ClosedEndpoint = z
 export type ClosedEndpoint = z.infer<typeof ClosedEndpoint>;
 
 /**
- * Closes an endpoint that waits for a secret, even if it is no longer configured. Writes a line in the audit log.
- * Throws `request.not_found` if the endpoint does not wait for a secret.
+ * Closes an endpoint that waits for its sender's secret, even if it is no longer configured. Writes a line in the
+ * audit log. Throws `request.not_found` if the endpoint does not wait for a secret.
  */
 export function createCloseEndpoint({ partition, clock, log, by }: OperateDeps) {
   const endpoints = createOpenedEndpoints(partition);

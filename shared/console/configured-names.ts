@@ -3,7 +3,10 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { isPublicHost } from "../http/ip/public-address.ts";
 import type { TokenSource } from "./tokens.ts";
 
-/** Configured names, so that a filter can reject an unknown name. A list is empty if its names are not known. */
+/**
+ * Names in the configuration. With them, a client can reject a filter that has an unknown name. A list is empty if
+ * its names are not known.
+ */
 export const ConfiguredNames = z.object({
   /** Paths of the webhook endpoints. */
   endpoints: z.array(z.string()),
@@ -12,8 +15,9 @@ export const ConfiguredNames = z.object({
   /** Networks of the accepted tokens (CAIP-2). */
   networks: z.array(z.string()),
   /**
-   * Networks whose nodes are all on the public internet. Only for these does a public block explorer show the right
-   * chain: a local chain, such as the devnet, uses the id of a public one.
+   * Networks whose nodes (`rpc_url`) are all on the public internet. Only for these may a page link to a public
+   * block explorer. A local chain, such as the devnet, can have the network id of a public chain. The explorer
+   * would then show the wrong chain.
    */
   public_networks: z.array(z.string()),
 });

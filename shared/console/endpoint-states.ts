@@ -30,8 +30,8 @@ export const EndpointChange = z
     /** Whether the request changed anything. */
     changed: z.boolean(),
     /**
-     * Number of held calls before the change; enabling the endpoint releases them. Calls of unavailable partitions
-     * are not counted.
+     * Number of held calls before the change. If the endpoint is enabled now, these calls are released. Calls in
+     * unavailable partitions are not counted.
      */
     held: count,
     ...reached,
@@ -44,7 +44,7 @@ type Paths = { paths: () => readonly string[] };
 
 /**
  * Sets the state of an endpoint for all gateways, and writes a line in the audit log. Throws `request.not_found` for
- * an unknown path.
+ * a path that no endpoint has.
  */
 export function createSetEndpointState({ partitions, clock, log, by, paths }: OperatorDeps & Paths) {
   const endpoints = openEndpoints(partitions);
@@ -61,8 +61,8 @@ export function createSetEndpointState({ partitions, clock, log, by, paths }: Op
 }
 
 /**
- * Has a gateway sign a sample webhook and send it to itself. Writes a line in the audit log. Throws
- * `request.not_found` for an unknown path.
+ * Has a webhooks gateway sign a sample webhook as the sender would, and send it to itself. Writes a line in the audit
+ * log. Throws `request.not_found` for a path that no endpoint has.
  */
 export function createTestEndpoint({ partition, clock, log, by, paths }: OperateDeps & Paths) {
   const orderTest = createOrderTest(partition);

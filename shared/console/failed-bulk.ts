@@ -29,13 +29,16 @@ export const MissingCall = z.object({ code: z.string(), detail: z.string() }).me
 /** Asks for a replay or discard of many failed calls. */
 export const BulkOrder = z.strictObject({
   filter: FailedFilter.default({}),
-  /** Selects only calls of this list, if they also match the filter. */
+  /** Ids of the calls to select. Only those that also match the filter are selected. */
   call_ids: namedCalls.optional(),
   /** Selects every failed call. Required if no call is named and the filter is empty. */
   all: z.literal(true).optional(),
   /** Limit on the number of selected calls; the oldest are selected. */
   limit: z.int().min(1).optional(),
-  /** Whether a replay includes calls so old that their runner may run them twice. */
+  /**
+   * Whether a replay includes calls that were accepted so long ago that their runner may have forgotten them and run them
+   * twice.
+   */
   force: z.boolean().default(false),
   /** Number of calls that are processed at once. */
   concurrency: z.int().min(1).max(100).default(8),
@@ -60,37 +63,47 @@ export const FailedBulkView = RunHead.extend({
   dry_run: z.boolean(),
   force: z.boolean(),
   limit: count.nullable(),
-  /** Number of selected calls, including those that need `force`. Null until the calls are counted. */
+  /**
+   * Number of selected calls, including those that are too old to be replayed without `force`. Null until the calls are
+   * counted.
+   */
   matched: count.nullable(),
   by_code: z.record(z.string(), count).nullable(),
   /**
-   * Sum paid for the selected calls. A discard makes their refunds due. Null for a replay, and until the calls are
+   * Sum paid for the selected calls, which a discard makes due as refunds. Null for a replay, and until the calls are
    * counted.
    */
   paid: PaidSum.nullable(),
   needs_force_count: count.nullable(),
-  /** Ids of calls that need `force`, at most 1000. */
+  /** Ids of calls that are too old to be replayed without `force`, at most 1000. */
   needs_force: z.array(z.string()),
-  /** Named calls that are not failed, each with the reason. */
+  /** The calls that the request names by id and that are not failed calls, each with the reason. */
   missing: z.array(MissingCall),
   done: count,
   /**
-   * Number of calls that another operator replayed or discarded meanwhile. Also counts a call that this operation
-   * changed just before its process died.
+   * Number of calls that another operator replayed or discarded during this operation. The process of this operation may die
+   * just after it has changed a call. The process that continues then counts this call here.
    */
   left_meanwhile: count,
   /**
-   * Sum paid for the calls that this discard has ended. Their refunds are now due. Null before the first call. The sum
-   * is incomplete if another operation, or a process of this discard that died, changed some of the calls.
+   * Sum paid for the calls that this discard has ended. Their refunds are now due. Null before the first call. The sum lacks
+   * a payment if another operation discarded its call. It also lacks one if a process of this discard died just after it had
+   * discarded the call.
    */
   refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
-  /** Current outcome of the calls of an ended replay. Null for other operations, and in lists. */
+  /**
+   * Numbers of the replayed calls by their present outcome, once the replay has ended. Null for other operations, and in
+   * lists of operations.
+   */
   outcome: ReplayOutcome.nullable(),
 }).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
-/** Excludes calls that fail after `now`, because the count may come much later. An order with ids or `until` is unchanged. */
+/**
+ * Excludes calls that fail after `now`, the time of the operator's request. Another process may count the calls much later,
+ * and the operator has not seen later failures. An order with ids or `until` is unchanged.
+ */
 export function untilNow(order: StoredOrder, now: number): StoredOrder {
   const isOpen = order.call_ids === undefined && order.filter.until === undefined;
   return isOpen ? { ...order, filter: { ...order.filter, until: toIso(now) } } : order;
@@ -101,7 +114,10 @@ export function failedSelection(request: unknown): string {
   return selectionOf({ filter, ids });
 }
 
-/** Performs replays and discards. After an interruption, skips the calls that it has already replayed or discarded. */
+/**
+ * Performs bulk replays and discards. A process that continues an interrupted one skips the calls that are already replayed
+ * or discarded.
+ */
 export function failedBulk(deps: Omit<Parameters<typeof createBulk>[0], "by">): Record<BulkAction, DoRun> {
   const doRun: DoRun = async ({ run, signal, storeProgressSoon, storeProgress }) => {
     const bulk = createBulk({ ...deps, by: run.resumedBy ?? run.by });
@@ -110,7 +126,7 @@ export function failedBulk(deps: Omit<Parameters<typeof createBulk>[0], "by">): 
     const { counted: known, ...before } = progressOf(run);
     const counted = known ?? (await bulk.count(request, signal));
     if (known === undefined) {
-      if (signal.aborted) return; // the reading was aborted, so it may be incomplete
+      if (signal.aborted) return; // the count was aborted, so it may be incomplete
       await storeProgress({ counted, ...before });
       failpoint("console.after_counted");
     }

@@ -62,7 +62,7 @@ const AttemptView = z
 
 /** All data of a failed call except its body. */
 export const FailedCallDetail = FailedCallView.extend({
-  /** State in the call's record. A webhook without a delivery id may have no record. */
+  /** State in the call's record. Absent if the call has no record, as a webhook without a delivery id may. */
   record: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
   /** The newest failed attempts, oldest first. */
@@ -121,8 +121,8 @@ export type FailedApi = {
   count(filter: FailedFilter, signal?: AbortSignal): Promise<{ matched: number; total: number }>;
   groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
   /**
-   * Shows a failed call. Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is.
-   * The other methods with an id throw the same.
+   * Shows a failed call. For any other call, throws `call.not_failed`, `call.forgotten` or `call.unknown`, with a
+   * message that says where the call is. The other methods with an id throw the same.
    */
   show(id: string): Promise<FailedCallDetail>;
   /**
@@ -136,9 +136,12 @@ export type FailedApi = {
 };
 
 type Deps = OperatorDeps & {
-  /** Connections for bodies, with a longer timeout. */
+  /** Redis connections with a longer timeout, because a reply with a large body takes long. */
   patient: Partitions;
-  /** Time for which the runner remembers the keys of calls. */
+  /**
+   * Time for which the runner remembers the keys of calls (`Idempotency-Key`). Within this time it does not run a
+   * call twice.
+   */
   runnerMemoryMs: number;
 };
 
@@ -230,7 +233,7 @@ export function createFailedApi(deps: Deps): FailedApi {
 const HOUR_MS = 3_600_000;
 const DAY_HOURS = 24;
 
-/** Whether the runner may have forgotten the call's key, so that it may run the call twice. */
+/** Returns whether the runner may have forgotten the call's key, so that it may run the call a second time. */
 export function isTooOld({ acceptedAt }: FailedCall, runnerMemoryMs: number, now: number): boolean {
   return now - acceptedAt > runnerMemoryMs;
 }
@@ -301,7 +304,7 @@ function toDetail(
   };
 }
 
-/** Returns the error for a call that is not failed. Its message says where the call is. */
+/** Returns the error to throw for an id that is not among the failed calls. Its message says where the call is. */
 export async function whereIs(partition: Partition, id: string): Promise<AppError> {
   const place = (await openRegistry(partition).find(id))?.state;
   if (place !== undefined) return notFailedError(`${id} is not a failed call: it is ${place} in the queue`);

@@ -21,9 +21,9 @@ import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct, reached, reachOf } from "./view.ts";
 
 /**
- * A job with a queue, a setting or a name in the configuration: its counts over all origins, its limits and its
- * pause. Receivers of callbacks are listed with the jobs, as `callback/receiver.example.com`. `callback` is the row of
- * all receivers together.
+ * A job that has a queue, a stored setting or a name in the configuration. Shows its counts over all origins, its
+ * limits and its pause. Receivers of callbacks are listed like jobs, under names such as
+ * `callback/receiver.example.com`. The row `callback` concerns all receivers together.
  */
 export const JobView = z
   .object({
@@ -44,12 +44,12 @@ export const JobView = z
     concurrency: count.nullable(),
     /** Limit on calls in each period, over all producers. */
     rate: z.object({ calls: count, period_ms: count }).nullable(),
-    /** End of the pause that the job's runner has requested. */
+    /** Time until which no calls are taken, because the job's runner has requested a pause. */
     throttled_until: isoTime.optional(),
     paused: OperatorAct.optional(),
     /**
-     * Number of all partitions (`of`), and of those in which the pause is in force (`paused`). A producer applies the
-     * pause in the other partitions before it takes calls there. Absent if there is only one partition.
+     * Number of all partitions (`of`), and of those in which the pause is in force (`paused`). In the other partitions,
+     * a producer first applies the pause and only then takes calls. Absent if there is only one partition.
      */
     paused_partitions: z.object({ of: count, paused: count }).optional(),
   })
@@ -71,7 +71,7 @@ export type JobChange = z.infer<typeof JobChange>;
 
 export const DelayedRun = JobChange.omit({ changed: true })
   .extend({
-    /** Number of delayed calls that now wait. */
+    /** Number of calls that were delayed and now wait for a producer. */
     calls: count,
   })
   .meta({ id: "DelayedRun" });
@@ -101,7 +101,10 @@ type Deps = OperatorDeps & {
 
 type Jobs = ReturnType<typeof openJobs>;
 
-/** Creates the views of jobs: limits and pauses are those of partition 0, and counts are summed over all partitions. */
+/**
+ * Creates the functions that build views of jobs. Limits and pauses are read from partition 0, and counts are summed
+ * over all partitions.
+ */
 function createViews(
   { partitions, clock, jobNames }: Pick<Deps, "partitions" | "clock" | "jobNames">,
   jobs: Jobs,
@@ -109,8 +112,8 @@ function createViews(
   const registries = partitions.map(openRegistry);
 
   /**
-   * Returns the queues of each gate; none for a gate that has only a stored setting or a configured name. Includes
-   * `callback` only if it has a setting or is requested.
+   * Returns the queues of each gate. A gate is a job or a receiver of callbacks. It has no queues if only a setting for
+   * it is stored, or only its name is configured. Includes `callback` only if it has a setting or is requested.
    */
   async function queuesByGate(asked?: string, askEach = askAll): Promise<Map<string, QueueName[]>> {
     const [names, named] = await Promise.all([askEach(registries, (each) => each.names()), jobs.gateNames()]);
@@ -156,8 +159,8 @@ function createViews(
   }
 
   /**
-   * Returns the job after a change, even if it has neither a queue nor a setting. A partition that cannot be read now
-   * counts as unreachable, because the answer must still say that the change was made.
+   * Returns the view of a job after a change, even if the job has neither a queue nor a setting. A partition that
+   * cannot be read now is listed as unreached. An error would hide that the change was made.
    */
   async function currentJob(job: string, missed: readonly number[]): Promise<Omit<JobChange, "changed">> {
     const unreached = new Set(missed);
@@ -171,8 +174,8 @@ function createViews(
       const queuesOf = await queuesByGate(job, askEach);
       const [view] = await views([job], queuesOf, askEach);
       if (view === undefined) throw new Error(`no view of ${job}`);
-      // If a partition becomes unreachable during these reads, repeats all of them without it. Otherwise the sums would
-      // include only some of its counts.
+      // If a partition becomes unreachable during these reads, all of them are repeated without it. Otherwise the sums
+      // would include only the counts that were read before.
       if (unreached.size > before) continue;
       const has_queue = (queuesOf.get(job) ?? []).length > 0;
       return {
@@ -208,7 +211,10 @@ export function createJobsApi(deps: Deps): JobsApi {
     return { changed, ...(await currentJob(job, unreached)) };
   }
 
-  /** Runs the delayed calls of a job in each partition in turn, with one line in the audit log. */
+  /**
+   * Runs the delayed calls of a job in each partition in turn. Only the first partition that has such calls writes a
+   * line in the audit log.
+   */
   async function runDelayed(job: string, why: GateAct) {
     let calls = 0;
     const unreached: number[] = [];
@@ -251,7 +257,10 @@ export function createJobsApi(deps: Deps): JobsApi {
   };
 }
 
-/** Reads only the queues that the partition has, because a read of a missing queue costs as much as any other. */
+/**
+ * Reads only the queues that exist in this partition, because a read of a missing queue costs as much as any other
+ * read.
+ */
 function readOwnQueues({
   names,
   depths,
@@ -286,7 +295,7 @@ function byNumber(a: string, b: string): number {
   return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
 }
 
-/** Empty settings, for a job that has no stored ones. */
+/** The settings of a job for which none are stored. */
 const NO_GATE: JobGate = {
   pausedAt: undefined,
   pausedBy: undefined,

@@ -1,6 +1,7 @@
--- Records that an audit has covered a network's payments since the time `unaudited` (unix ms). Once all `networks` are
--- covered, allows sales again and returns 1; else returns 0. Records nothing if the deployment's `unaudited` or `adopted`
--- has changed since the audit began.
+-- Records that an audit of payments has covered a network since the time `unaudited` (unix ms). While the deployment has
+-- this field, no job is sold (unaudited.ts). Once all `networks` are covered, deletes the field, so that jobs are sold
+-- again, and returns 1; else returns 0. Records nothing if `unaudited` or `adopted` has changed since the audit began:
+-- the data was adopted again, so another audit is needed.
 local unaudited, adopted = unpack(redis.call('HMGET', KEYS.deployment, 'unaudited', 'adopted'))
 if unaudited ~= ARGV.unaudited or adopted ~= ARGV.adopted then return 0 end
 local covered = ARGV.unaudited .. '/' .. ARGV.adopted

@@ -15,8 +15,8 @@ import { TAGS } from "./contract/contract.ts";
 import { type Operation, statusOf } from "./contract/operation.ts";
 
 /**
- * Error codes of all routes, of routes below /api, and of routes with a body. `request.malformed` is in `ANY`, because
- * every route refuses unknown parameters.
+ * Error codes of all routes (`ANY`), of routes below /api (`BELOW_API`), and of routes with a body (`WITH_BODY`).
+ * `request.malformed` is in `ANY`, because every route refuses unknown parameters.
  */
 const ANY: readonly ErrorCode[] = [
   ...(["operator.unauthorized", "operator.forbidden", "operator.cross_site"] as const),

@@ -6,11 +6,11 @@ import { count } from "./view.ts";
 
 const TokenAmount = z
   .object({
-    /** CAIP-2. */
+    /** Network of the token, as a CAIP-2 id. */
     network: z.string(),
     asset: z.string(),
     symbol: z.string(),
-    /** Null if the token is not configured. */
+    /** Decimals of the token; null if the token is not configured. */
     decimals: count.nullable(),
     /** Amount in the token's smallest units, as a decimal string. */
     amount: z.string(),
@@ -23,9 +23,12 @@ const Sum = z.object({ calls: count, amounts: z.array(TokenAmount) }).meta({ id:
 /** Sums of the payments for some calls, one for each token. Payments of amount 0 are left out. */
 export const PaidSum = z
   .object({
-    /** Payments that the chain has shown, or that an operator has confirmed. */
+    /** Payments that the chain has confirmed, or that an operator has decided were made. */
     confirmed: Sum,
-    /** Payments that the chain contradicts, or has not shown at the configured depth. */
+    /**
+     * Payments that the chain contradicts, or has not confirmed yet with the configured number of blocks
+     * (`confirmations`).
+     */
     unconfirmed: Sum,
     /** Number of paid calls whose amount cannot be read. The sums do not include them. */
     unreadable: count,
@@ -33,7 +36,7 @@ export const PaidSum = z
   .meta({ id: "PaidSum" });
 export type PaidSum = z.infer<typeof PaidSum>;
 
-/** A sum that may lack payments. */
+/** A sum from which some payments may be missing. */
 export const PartialSum = PaidSum.extend({
   /** False if payments may be missing. Each number is then a minimum. */
   is_whole: z.boolean(),
@@ -41,7 +44,7 @@ export const PartialSum = PaidSum.extend({
 export type PartialSum = z.infer<typeof PartialSum>;
 
 export type Adding = {
-  /** Adds a payment. Undefined means a paid call whose payment is missing. */
+  /** Adds a payment. `undefined` is a paid call whose payment is missing. It counts as unreadable. */
   add(payment: PaymentSummary | undefined): void;
   sum(): PaidSum;
 };

@@ -43,7 +43,9 @@ export const PaymentView = z
       })
       .meta({ id: "Settlement" })
       .nullable(),
-    /** Whether the chain has shown the payment at the configured depth. */
+    /**
+     * Whether the chain has shown the payment with the configured number of blocks on top of it (`confirmations`).
+     */
     proven: z.boolean(),
     /** Whether the payment counts as paid but evidence contradicts it. */
     contradicted: z.boolean(),
@@ -76,7 +78,7 @@ export type PaymentView = z.infer<typeof PaymentView>;
 export const PaymentDetail = PaymentView.extend({
   decided: Decided.nullable(),
   acknowledged: Decided.nullable(),
-  /** The operator who deleted the body before the payment was settled. */
+  /** The operator who gave the payment up and deleted its body before it was settled, with the reason. */
   dropped: Decided.nullable(),
   facilitator: z.string(),
   dispatched_at: isoTime,
@@ -94,7 +96,10 @@ export type PaymentDetail = z.infer<typeof PaymentDetail>;
 
 type Signed = Pick<PaymentTerms, "service_id" | "job_index" | "valid_after" | "valid_before">;
 
-/** Converts the terms to the form of the views, with their job and times. */
+/**
+ * Converts the terms of a payment to the form that operators see: with ids of the job, and with times in ISO
+ * format.
+ */
 export function toTermsView<Terms extends Signed>({ service_id, job_index: job_id, ...rest }: Terms) {
   const { valid_after, valid_before } = rest;
   const times = { valid_after: signedTime(valid_after), valid_before: signedTime(valid_before) };

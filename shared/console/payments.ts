@@ -51,8 +51,8 @@ export const Decision = z
     /** The operator has seen that the payment is disputed. */
     z.strictObject({ verdict: z.literal("acknowledged"), reason }).meta({ id: "AcknowledgedDecision" }),
     /**
-     * Gives up a payment that is settling or in review. Its body is deleted, and no further settle request is sent.
-     * If the money arrives nevertheless, a refund is due.
+     * Gives up a payment that is settling or in review. Its body is deleted, and no further settle request is sent. If
+     * the chain then shows that the payment was made after all, its refund is due.
      */
     z.strictObject({ verdict: z.literal("dropped"), reason }).meta({ id: "DroppedDecision" }),
   ])
@@ -79,11 +79,12 @@ export type PaymentsApi = {
    * `payment.transfer_taken` if it pays for another call.
    */
   resolve(id: string, decide: Decision): Promise<void>;
-  /** Makes the payment due for a check, and waits at most `waitMs` until a gateway has checked it. */
+  /** Makes the payment due for a check, so that a gateway checks it next. Waits at most `waitMs` until this is done. */
   reconcile(id: string, waitMs: number): Promise<Reconciled>;
   /**
-   * Lists the payments that gateways work on, in the order of their next checks. Leaves out payments whose call is in a
-   * queue or has failed. A page without payments is the last one only if `next` is null.
+   * Lists the payments that gateways still check, in the order of their next checks. Leaves out payments whose call is
+   * in a queue or has failed. One request reads a limited number of payments. So a page may be empty although other
+   * pages follow, unless its `next` is null.
    */
   inFlight(page: PageRequest): Promise<InFlightPage>;
   spentElsewhere: ListSpentElsewhere;
@@ -91,7 +92,10 @@ export type PaymentsApi = {
 
 type Deps = OperatorDeps & {
   tokens: TokenSource;
-  /** Whether a payment that an operator settles counts as revenue (shared/telemetry/series). */
+  /**
+   * Whether this deployment counts its revenue (shared/telemetry/series). If so, a payment that an operator settles
+   * counts too.
+   */
   countsEarned: boolean;
 };
 
@@ -159,7 +163,7 @@ function createReadWithBodyType({ redis, keys }: Partition, journal: PaymentJour
   };
 }
 
-/** Returns the error for an id that is not in the journal. */
+/** Returns the error for an id without a stored payment. */
 export function unknownPayment(id: string): AppError {
   const detail = `${id} is unknown: there was no such payment, or its call ended more than 30 days ago`;
   return AppError.public("payment.unknown", detail);
@@ -203,8 +207,8 @@ const ONLY = {
 } as const;
 
 /**
- * Reads the payment's transfer from the chain, unless the token has no node. Throws if the transaction does not pay
- * for the call.
+ * Looks on the chain for the transfer of this payment in the transaction that the operator has named. Does not look if
+ * the token has no node. Throws if the transaction does not pay for the call.
  */
 async function findSettlement(
   tokens: TokenSource,

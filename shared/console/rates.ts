@@ -7,12 +7,15 @@ import { isLive, type LiveToken, type RateReading } from "../pricing/rates/sourc
 import type { Partition } from "../redis/partition.ts";
 import { count } from "./view.ts";
 
-/** Rate from one source, or the reason why it has none. A rate is a decimal string: tokens for 10^18 wei. */
+/**
+ * A rate from one source, or the reason why the source has none. A rate is a decimal string: the number of tokens
+ * that equal 10^18 wei.
+ */
 export const ReadingView = z.object({
   source: z.string(),
   value: z.string().nullable(),
   reason: z.string().nullable(),
-  /** Rates of several sources, whose median is the value. */
+  /** The rates from the single sources, if the value is the median of several. */
   get legs() {
     return z.array(ReadingView).optional();
   },
@@ -20,10 +23,10 @@ export const ReadingView = z.object({
 
 z.globalRegistry.add(ReadingView, { id: "RateReading" });
 
-/** The rate of a token, and whether the token is offered at this rate. */
+/** The rate of a token, and whether the token is offered to buyers at this rate. */
 export const RateView = z
   .object({
-    /** CAIP-2. */
+    /** Network of the token, as a CAIP-2 id. */
     network: z.string(),
     asset: z.string(),
     symbol: z.string(),
@@ -51,7 +54,10 @@ export type RateReport = RateReading & {
   lastFailure?: { reason: string; ageMs: number };
 };
 
-/** Returns the rate at which the gateways offer a token: the one that they share in Redis, or a fixed one. */
+/**
+ * Returns the rate at which the payment gateways offer a token. It is either fixed in the configuration, or read by
+ * a gateway from its source and shared with the others in Redis.
+ */
 export async function readRate(partition: Partition, token: AcceptedToken): Promise<RateReport> {
   return isLive(token) ? sharedRate(partition, token) : fixedRate(token);
 }

@@ -17,15 +17,15 @@ const CHECK_MS = 3000;
 /** Result of a requested check. */
 export const Reconciled = z.object({
   call_id: z.string(),
-  /** Null if the payment is unknown. */
+  /** State of the payment before the check; null if the payment is unknown. */
   state_before: z.string().nullable(),
   state: z.string().nullable(),
-  /** Whether a gateway has checked the payment; null if no gateway works on it. */
+  /** Whether a gateway has checked the payment; null if no gateway has to check it. */
   looked: z.boolean().nullable(),
 });
 export type Reconciled = z.infer<typeof Reconciled>;
 
-/** Position in the list: a payment and the time of its next check, unix ms. */
+/** Position in the list of payments in flight: a payment, and the time of its next check (unix ms). */
 const DuePlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
 type DuePlace = z.infer<typeof DuePlace>;
 
@@ -33,8 +33,8 @@ export const InFlightPage = z.object({ call_ids: z.array(z.string()), next });
 export type InFlightPage = z.infer<typeof InFlightPage>;
 
 /**
- * Makes a payment due for a check, writes a line in the audit log, and waits for the result. The check has begun once a
- * gateway has changed or removed the due time of the payment.
+ * Makes a payment due for a check, writes a line in the audit log, and waits for the result. A gateway that begins the
+ * check changes or removes the payment's due time. Until then the check has not begun.
  */
 export function createReconcile({ partition, clock, log, by }: OperateDeps) {
   const due = createDueList(partition);
@@ -72,7 +72,7 @@ export function createReconcile({ partition, clock, log, by }: OperateDeps) {
   };
 }
 
-/** Lists the payments that the gateways work on in all partitions, as `PaymentsApi` describes. */
+/** Lists the payments that gateways still check, in all partitions (`inFlight` of `PaymentsApi`). */
 export function createInFlight(partitions: Partitions) {
   const each = partitions.map(createInFlightIn);
   return async function inFlight({ limit, cursor }: PageRequest): Promise<InFlightPage> {

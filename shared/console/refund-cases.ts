@@ -4,8 +4,8 @@ import { inPages, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 
 /**
- * States of a payment whose call was not done, in the order in which it passes them. `FAILED`: its call can be
- * replayed, or its money paid back. `DISCARDED`: its money must be paid back. `REFUND_PENDING`: its refund is
+ * States of a payment whose job was not done, in the order in which a payment passes them. `FAILED`: the call can be
+ * replayed, or the money paid back. `DISCARDED`: the money must be paid back. `REFUND_PENDING`: the refund is
  * exported.
  */
 export const CASE_STATES = ["FAILED", "DISCARDED", "REFUND_PENDING"] as const;
@@ -20,8 +20,9 @@ export type Case = { payment: PaymentSummary; failure: Failure | undefined };
 const AT_ONCE = 100;
 
 /**
- * Reads the payments in one of `CASE_STATES` page by page. Each state has its own list, so the cost does not depend on
- * the total number of payments. `lookedAt` is the number of payments that were read for a page.
+ * Reads the payments in one of `CASE_STATES` page by page. Redis has a list for each state, so the cost does not
+ * depend on the total number of payments. `lookedAt` is the number of payments that were read for a page, including
+ * those that have just left the state.
  */
 export function createRefundCases(partition: Partition) {
   const { redis, keys } = partition;

@@ -30,9 +30,12 @@ export const RefundCheck = z
     ),
     /** Payments that no transfer has paid back yet. */
     open: z.array(Case.extend({ export: z.string() })),
-    /** Ids of payments whose token has no node or no address in `refund_from`. */
+    /**
+     * Ids of payments whose refund cannot be seen on the chain, because their token has no node or no address in
+     * `refund_from`.
+     */
     not_looked_for: z.array(z.string()),
-    /** The payments in `not_looked_for`, with their token. */
+    /** The same payments as in `not_looked_for`, with their token. */
     unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
     /**
      * Reasons why the refunds of some payments could not be searched for: a node does not answer, a partition is
@@ -49,15 +52,18 @@ export const ALL_PENDING = "all pending refunds";
 type Deps = { partitions: Partitions; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
- * Searches the chain for refunds from the addresses in `refund_from`. Sets each payment that was paid back to refunded,
- * with a line in the audit log. Stops when the signal aborts, and resolves with the result so far. Throws what
- * `TokenSource.chains` throws.
+ * Searches the chain for transfers that pay refunds, from the configured addresses in `refund_from`. Sets the state of
+ * each payment that was paid back to refunded, and writes a line in the audit log for it. Stops when the signal aborts,
+ * and resolves with the result so far. Throws what `TokenSource.chains` throws.
  */
 export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
   const refunds = createAllRefunds(partitions);
   const pendings = partitions.map(createReadPending);
 
-  /** Reads the pending payments. Unavailable partitions are left out and added to the problems. */
+  /**
+   * Reads the payments whose refund is exported and not yet seen on the chain. Leaves out unavailable partitions, and
+   * adds them to the problems.
+   */
   async function readPending(problems: string[]): Promise<Payment[]> {
     const { answers, unreached } = await askReachable(pendings, (read) => read(problems));
     problems.push(...[...unreached.values()].map(messageOf));
@@ -97,7 +103,10 @@ export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
   };
 }
 
-/** Reads the payments of a partition whose refunds are pending. Reports payments that cannot be read. */
+/**
+ * Creates the function that reads these payments in one partition. It adds a line to `problems` for each payment that
+ * cannot be read.
+ */
 function createReadPending(partition: Partition) {
   const journal = new PaymentJournal(partition);
   const refunds = createRefunds(partition);

@@ -66,8 +66,8 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
 
   return async function* refundReport(signal?: AbortSignal): AsyncGenerator<string> {
     yield toLine(Object.keys(COLUMNS));
-    // Payments pass the states in this order, so the report does not miss a payment that moves on meanwhile. `told`
-    // keeps such a payment from being listed twice.
+    // A payment passes the states in this order, so the report does not miss a payment whose state changes during
+    // the report. `told` keeps such a payment from being listed twice.
     const told = new Set<string>();
     for (const state of CASE_STATES) {
       for await (const { cases } of casesIn(state, signal)) {
@@ -103,8 +103,8 @@ function toLine(cells: readonly string[]): string {
 }
 
 /**
- * Matches the start of a formula: at the start of a cell, or after a character that some spreadsheets treat as the
- * end of a cell.
+ * Matches the place where a formula starts. It may be at the start of a cell, or after a semicolon, which some
+ * spreadsheets treat as the end of a cell.
  */
 const FORMULA = /(^|;)(?=\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20])/gu;
 

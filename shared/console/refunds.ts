@@ -34,9 +34,9 @@ export type RefundPage = z.infer<typeof RefundPage>;
 export const ExportOrder = z.strictObject({
   /** Id that the client chooses, so that it can find the export if the answer was lost. */
   id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID).optional(),
-  /** The calls whose payments to export. All payments must be on one network. */
+  /** Ids of the calls whose payments are to be refunded. All these payments must be on one network. */
   call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(EXPORTED_MAX),
-  /** Whether to include payments for which an attempt may have done the job. */
+  /** Whether to include payments whose call may have had an effect, because one of its attempts may have done the job. */
   effect_unknown: z.boolean().default(false),
 });
 export type ExportOrder = z.infer<typeof ExportOrder>;
@@ -47,7 +47,7 @@ export const RefundExportView = z
     id: z.string(),
     at: isoTime,
     by: z.string(),
-    /** CAIP-2. */
+    /** Network of all these payments, as a CAIP-2 id. */
     network: z.string(),
     rows: z.array(
       z.object({
@@ -73,11 +73,11 @@ export type RefundsApi = {
   /** Writes all refunds as a CSV table for bookkeeping, in pieces. It changes nothing. */
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Exports the refunds that are still due among these payments. Each partition writes its refunds and their audit
-   * lines in one step. A repeat with the same id returns the same export. Throws
-   * `payment.undecidable` if no refund is due, or if the export with this id has other payments. Throws
-   * `token.unconfigured` if no search of the chain could ever find the refunds, `request.malformed` if the payments
-   * are on several networks, and `payment.unavailable` if a node fails.
+   * Exports the refunds of these payments, as far as they are still due. Each partition writes its refunds and their audit
+   * lines in one step. A repeat with the same id returns the same export. Throws `payment.undecidable` if no refund is due, or
+   * if the export with this id has other payments. Throws `token.unconfigured` if the configuration lets no search of the chain
+   * ever find the refunds. Throws `request.malformed` if the payments are on several networks, and `payment.unavailable` if a
+   * node fails.
    */
   export(order: ExportOrder, reason: string): Promise<RefundExportView>;
   /** Shows an export. Throws `refund.unknown`. */
@@ -184,8 +184,8 @@ function noneDue(): AppError {
 const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";
 
 /**
- * Returns the export with the requested id. It may be from an earlier request. Throws if it has a payment that this request does
- * not name, because then the earlier request was a different one.
+ * Returns the export with the requested id, which an earlier request may have made. Throws if the export has a payment that
+ * this request does not name, because the earlier request was then a different one.
  */
 function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
   const other = made.rows.find(({ call }) => !ids.includes(call));
@@ -213,7 +213,10 @@ function networkOf(payments: readonly PaymentSummary[]): string | undefined {
   );
 }
 
-/** Throws if no search can ever find the refund of a payment. The refund would stay pending forever. */
+/**
+ * Throws if no refund check could ever find the refund of one of these payments, for example because its token has no node. The
+ * payment would stay pending forever.
+ */
 function requireClosable(payments: readonly PaymentSummary[], accepted: readonly AcceptedToken[]): void {
   const problems = payments.map((payment) => problemOf(payment, tokenOf(accepted, payment.terms)));
   const [problem] = problems.filter((each) => each !== undefined);
@@ -230,7 +233,10 @@ function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined):
   return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
 }
 
-/** Returns the newest block that any node reports. Only a transfer in a later block can be an exported refund. */
+/**
+ * Returns the newest block that any node of these tokens reports. A refund is paid after its export, so only a transfer in a
+ * later block can be this refund.
+ */
 async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
   const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
   const heads = await Promise.all(chains.map((chain) => chain.freshHead()));

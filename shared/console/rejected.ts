@@ -16,8 +16,8 @@ import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /**
- * A request that was refused before it became a call, without its body and query values. The delivery id is its only
- * header value.
+ * A refused request. It never became a call. Its body and the values of its query are left out. Of its headers,
+ * only the names and the delivery id are shown.
  */
 export const RejectedView = z
   .object({
@@ -31,10 +31,13 @@ export const RejectedView = z
     query_names: z.array(z.string()),
     code: z.string(),
     reason: z.string(),
-    /** At most the first 128 characters; null unless the endpoint reads the delivery id from headers. */
+    /** The delivery id, cut to 128 characters. Null unless the endpoint reads delivery ids from headers. */
     delivery_id: z.string().nullable(),
     header_names: z.array(z.string()),
-    /** Names of the received credential headers (`came`), and the places of the expected credential (`wanted`). */
+    /**
+     * Names of the headers with a credential that the request had (`came`), and the places where the endpoint
+     * expects one (`wanted`).
+     */
     signature_headers: z
       .object({ came: z.array(z.string()).nullable(), wanted: z.array(z.string()).nullable() })
       .meta({ id: "SignatureHeaders" }),
@@ -42,7 +45,7 @@ export const RejectedView = z
     credential: z.enum(CREDENTIAL_KINDS).nullable(),
     /** Number of bytes of the body that arrived or were declared. */
     bytes: count.nullable(),
-    /** Number of refused requests that were not kept, between the previous kept one and this one. */
+    /** Number of requests that were refused between the previous kept one and this one, and were not kept. */
     missed_before: count,
   })
   .meta({ id: "Rejected" });
@@ -54,7 +57,7 @@ export const RejectedDetail = RejectedView.extend({
 }).meta({ id: "RejectedDetail" });
 export type RejectedDetail = z.infer<typeof RejectedDetail>;
 
-/** Selects refused requests. Fields that are given must all match. */
+/** Selects refused requests that match every field that is set. */
 export const RejectedFilter = z.strictObject({
   /** Path of the endpoint that refused the request. */
   endpoint: z.string().min(1).max(2048).optional(),
@@ -78,7 +81,7 @@ export type RejectedPage = z.infer<typeof RejectedPage>;
 /** Refused requests of one endpoint with one code and one reason. */
 export const RejectedGroupView = z
   .object({
-    /** Null if no endpoint had the path. */
+    /** Path of the endpoint that refused the requests; null if no endpoint had their path. */
     endpoint: z.string().nullable(),
     code: z.string(),
     /** Reason without its detail: the text before the first colon. */

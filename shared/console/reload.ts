@@ -15,7 +15,10 @@ export const ReloadAsked = z
   .meta({ id: "ReloadAsked" });
 export type ReloadAsked = z.infer<typeof ReloadAsked>;
 
-/** Asks all processes to read their configuration again. A process that does not report to Redis ignores this. */
+/**
+ * Asks all processes to read their configuration again. A process learns of this when it reports its state to
+ * Redis. So a process that does not report ignores it.
+ */
 export function createAskReload({ partition, clock, log, by }: OperateDeps) {
   const { redis, keys, prefix } = partition;
   const audit = createAudit(partition, log);

@@ -9,7 +9,7 @@ import type { Partitions } from "../redis/partition.ts";
 import type { Run } from "./runs/run.ts";
 import { count } from "./view.ts";
 
-/** Current outcome of the calls that a bulk replay returned to the queue. */
+/** Numbers of the calls that a bulk replay has queued again, by their present outcome. */
 export const ReplayOutcome = z
   .object({
     injected: count,
@@ -25,7 +25,10 @@ export const ReplayOutcome = z
 export type ReplayOutcome = z.infer<typeof ReplayOutcome>;
 
 const CALLS_MAX = 1000;
-/** Assumed maximum difference between two clocks: the one that dates the replay, and the one that dates its audit lines. */
+/**
+ * Assumed maximum difference between the clock that dates a bulk replay and the clock that dates its lines in the audit
+ * log. The search for these lines begins this long before the replay.
+ */
 const CLOCK_DIFFERENCE_MS_MAX = 3_600_000;
 
 export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
@@ -52,7 +55,8 @@ export function createReadReplayOutcome(partitions: Partitions, clock: () => num
     const failed = await failedOf(ids);
     const rest = ids.filter((each) => !failed.has(each));
     const states = await Promise.all(rest.map(async (each) => records.of(each).state(each)));
-    // A call without a record is still waiting if the replay is recent. Otherwise the record has expired.
+    // A webhook without a delivery id may get its record only when it ends. So a call without a record still waits if the
+    // replay is recent. Otherwise its record has expired.
     const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
     const injected = states.filter((state) => state === "INJECTED").length;
     const waiting = states.filter((state) =>

@@ -47,8 +47,8 @@ export type SpentElsewherePage = z.infer<typeof SpentElsewherePage>;
 const Place = z.strictObject({ at: z.number(), id: z.string() });
 
 /**
- * Lists payments whose authorization was already used, newest first. Asks the chain about each of them. Throws what
- * `TokenSource.chains` throws.
+ * Lists payments that were refused because their authorization was already used, newest first. Asks the chain about
+ * each of them. Throws what `TokenSource.chains` throws.
  */
 export type ListSpentElsewhere = (page: PageRequest) => Promise<SpentElsewherePage>;
 
@@ -74,7 +74,7 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
 
   return async function list({ limit, cursor }) {
     const after = fromCursor(Place, cursor);
-    tokens.chains(); // throws if the tokens are not known; `toView` would show the error as evidence
+    tokens.chains(); // throws if the tokens are not known; otherwise `toView` would show this error as evidence
     const left = (await spent.list()).filter(
       ({ at, id }) => after === undefined || at < after.at || (at === after.at && id < after.id),
     );
@@ -86,8 +86,8 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
 }
 
 /**
- * Evidence on the chain for the use of the authorization. `paid` is undefined if it is not known whether `pay_to`
- * received the money.
+ * Evidence on the chain about the transaction that used the authorization. `paid` is undefined if it is not known
+ * whether `pay_to` received the money.
  */
 type ChainEvidence = { transaction?: string; paid?: boolean; text: string };
 

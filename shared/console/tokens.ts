@@ -6,7 +6,7 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** Reads the accepted tokens from x402.toml. Their names can be read without the secrets of the file. */
+/** Reads the accepted tokens from x402.toml. Their names can be read without the secrets that the file refers to. */
 export type TokenSource = {
   /** Returns the accepted tokens. Returns none if x402.toml is missing or invalid. */
   names(): readonly AcceptedToken[];

@@ -25,7 +25,9 @@ export const MatchOrder = z.strictObject({
 });
 export type MatchOrder = z.infer<typeof MatchOrder>;
 
-/** A transfer to one of our recipients. The amount is in the token's smallest unit. */
+/**
+ * A transfer on the chain: to a configured recipient (`pay_to`), or a refund. The amount is in the token's smallest unit.
+ */
 const TransferView = z.object({
   transaction: z.string(),
   block: z.string(),
@@ -34,7 +36,7 @@ const TransferView = z.object({
   nonce: z.string().nullable(),
 });
 
-/** A transfer and its payment. */
+/** A transfer, and the payment to which it belongs. */
 const PaymentTransfer = TransferView.extend({ payment: PaymentView }).meta({ id: "PaymentTransfer" });
 
 export const TokenMatches = z
@@ -47,17 +49,23 @@ export const TokenMatches = z
     from_block: z.string(),
     to_block: z.string(),
     matched: count,
-    /** Some matched transfers, at most `listedMax`, to compare with those of another deployment. */
+    /**
+     * Some matched transfers, at most `listedMax`. Another deployment may sell to the same `pay_to`. An operator can then
+     * compare the matches of both: if a transfer is in both, it has paid for two jobs.
+     */
     matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
-    /** Transfers without a known payment. `call_id` is the unknown call that the transfer's authorization names. */
+    /**
+     * Transfers that belong to no known payment. The authorization of a transfer may name a call, which is then in
+     * `call_id` and unknown too.
+     */
     orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
-    /** Transfers for payments that do not count as paid. */
+    /** Transfers for payments that do not count as paid, although the money has arrived. */
     unsettled: z.array(PaymentTransfer),
     /** Payments that count as paid, but have no transfer on the chain. */
     missing: z.array(z.object({ payment: PaymentView })),
     /** Further refunds of a payment that was already paid back. `from` is the account that sent the refund. */
     surplus_refunds: z.array(PaymentTransfer),
-    /** Number of mismatches that are not listed. */
+    /** Number of further mismatches, which are not listed because there are too many. */
     more: count,
   })
   .meta({ id: "TokenAudit" });
@@ -121,7 +129,7 @@ export function createFindMatches(
   };
 }
 
-/** Writes the order as the options of a command. */
+/** Writes the order for the audit log, as the options of a command. */
 export function matchSelection({ network, from_block: from, to_block: to }: MatchOrder): string {
   const given = optionWords({ "--network": network, "--from-block": from, "--to-block": to });
   return given.length === 0 ? "the newest blocks" : shellLine(given);
@@ -151,7 +159,10 @@ export function chooseTokens(source: TokenSource, { network, ...blocks }: MatchO
   return chosen;
 }
 
-/** Returns the range of blocks. Nodes differ by some blocks, so the range ends at the last block that all of them have. */
+/**
+ * Returns the range of blocks. The nodes are not all at the same block, so the range ends at the last block that all of
+ * them have.
+ */
 async function rangeOf({ from_block, to_block }: MatchOrder, chosen: readonly Chosen[]) {
   const heads = await Promise.all(chosen.map(({ chain }) => chain.freshHead()));
   const latest = heads.reduce(

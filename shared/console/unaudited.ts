@@ -19,9 +19,10 @@ const NOTE_AUDITED = defineScript({
 type Deps = { partitions: Partitions; tokens: TokenSource; log: Logger };
 
 /**
- * Runs an audit of payments, and allows sales again if no further audit is needed. After `postern redis adopt`, no job
- * is sold, because the payments since a stored time may be unaudited. Audits must cover each network from that time to
- * the newest block. Partition 0 allows sales last, because gateways read there whether they may offer jobs.
+ * Runs an audit of payments, and allows sales again if no further audit is needed. After `postern redis adopt`, Redis
+ * may lack the payments since a stored time, so no job is sold. Audits must first cover each network from that time to
+ * the newest block. Each partition stores this time until it is covered, and gateways sell nothing while any partition
+ * has it. Partition 0 is the last one to delete it.
  */
 export function createAuditing({ partitions, tokens, log }: Deps) {
   const each = partitions.map(createUnaudited);

@@ -3,7 +3,7 @@ import { toIso } from "../platform/time/iso.ts";
 import type { Partitioned } from "../redis/partition.ts";
 
 /*
- * Schemas of what an operator sees, as JSON: in the output of commands with -o json, and in the API of `postern
+ * Schemas of the JSON that operators see: in the output of commands with -o json, and in the API of `postern
  * operator`. Fields are added, but never renamed or removed. An unknown value is null or absent.
  */
 
@@ -20,7 +20,7 @@ export function isoOrNull(at: number | undefined): string | null {
   return at === undefined ? null : toIso(at);
 }
 
-/** First time that RFC 3339 cannot write, because its years have four digits. */
+/** The first time that RFC 3339 cannot express, because its years have four digits. */
 const YEAR_10000 = Date.UTC(10_000, 0);
 
 /**
@@ -42,8 +42,8 @@ export const OperatorAct = z
   .meta({ id: "OperatorAct" });
 
 /**
- * The number of partitions, and the indexes of unavailable ones. Present in the answer to an act on a whole job or
- * endpoint if there are several partitions.
+ * Number of partitions (`of`), and the indexes of those that the act has not reached because they were unavailable
+ * (`unreached`). Present in the answer to an act on a whole job or endpoint if there are several partitions.
  */
 export const reached = {
   partitions: z

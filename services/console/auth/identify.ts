@@ -17,9 +17,9 @@ export type CheckToken = (text: string, address: string) => OperatorToken;
 
 /**
  * Compares the text with every secret of every token, in constant time. A random token is accepted even if the client's
- * address has sent many wrong tokens. It cannot be guessed, and a limit would let others at the address lock out the
- * token's owner. A token that could be guessed is accepted only while the address has tries left. Otherwise an address
- * without tries could still tell the right token from a wrong one.
+ * address has sent too many wrong tokens (lockout.ts). Such a token cannot be guessed, and a limit would let others at
+ * the address lock out the token's owner. A token that could be guessed is accepted only while the address may still
+ * try. Otherwise an address beyond its limit could still find out which token is right.
  */
 export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lockout): CheckToken {
   const known = tokens.flatMap((token) =>
@@ -47,8 +47,8 @@ export type Identify = (req: IncomingMessage, address: string) => Promise<Who>;
 type Deps = { tokens: readonly OperatorToken[]; checkToken: CheckToken; sessions: Sessions };
 
 /**
- * Identifies a client by the token in `Authorization`, or otherwise by the session's cookie. If no token is
- * configured, every client is an operator.
+ * Identifies a client by the token in the header `Authorization` or, without this header, by the session's cookie. If
+ * no token is configured, every client is an operator.
  */
 export function createIdentify({ tokens, checkToken, sessions }: Deps): Identify {
   return async (req, address) => {

@@ -3,11 +3,11 @@ import { createAllowance, useBoth } from "../../../shared/platform/lifecycle/all
 import { BoundedMap } from "../../../shared/platform/lifecycle/bounded-map.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 
-/** Wrong tokens that one address may send per minute, at each replica. */
+/** Limit on the wrong tokens that one address may send per minute to this replica. */
 const PER_ADDRESS = 10;
 /**
- * Wrong tokens that all addresses together may send per minute. Wrong tokens are not counted here if their address has
- * recently sent a valid token.
+ * Limit on the wrong tokens that all addresses together may send per minute. Leaves out wrong tokens from an address
+ * that has sent a valid token within the last hour.
  */
 const ALL_ADDRESSES = 100;
 const KNOWN_MS = 3_600_000;
@@ -15,17 +15,20 @@ const KNOWN_MAX = 1000;
 
 export type Lockout = {
   /**
-   * Counts one try of this address. Returns a function that undoes the count. Throws `request.rate_limited` if no try
-   * is left.
+   * Counts one try of this address. Returns a function that takes the count back. Throws `request.rate_limited` if
+   * this address, or all addresses together, have no try left.
    */
   takeTry(address: string): () => void;
-  /** Notes that this address has sent a valid token. For an hour the wrong tokens of other addresses do not block it. */
+  /**
+   * Notes that this address has sent a valid token. For an hour, wrong tokens from other addresses then cannot block
+   * this address.
+   */
   trust(address: string): void;
 };
 
 /**
- * Limits how many tokens an attacker can try. The counts are in this process's memory: strangers must not fill Redis,
- * and the limit must also work while Redis is unavailable.
+ * Limits how many tokens an attacker can try. The counts are in this process's memory and not in Redis. Strangers must
+ * not be able to fill Redis, and the limit must also work while Redis is unavailable.
  */
 export function createLockout(clock: Clock): Lockout {
   const publicDetail = "too many wrong tokens; find the client that sends them, and try again later";

@@ -30,8 +30,8 @@ export function createAssertSameSite(publicUrl: string | undefined) {
   };
 
   /**
-   * Whether the origin is this service. Behind a proxy that changes the Host, the service has the origin of
-   * `public_url`.
+   * Returns whether the origin of the page is this service. A proxy may change the Host header, so the origin of
+   * `public_url` counts too.
    */
   function isOwn(origin: string, host: string | undefined): boolean {
     if (origin === publicOrigin) return true;

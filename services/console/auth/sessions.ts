@@ -10,18 +10,25 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import { confirmed } from "../../../shared/redis/prover.ts";
 import type { Who } from "./who.ts";
 
-/** Tolerance for the end of a session, in case Redis' clock was set back after the session began. */
+/**
+ * Tolerance in the check that a session does not end too late. It is needed if Redis' clock was set back after the session
+ * began.
+ */
 const SKEW_MS = 60_000;
 
 /**
- * The salt of the signatures is cached for this long, so that many invalid cookies do not cause many reads of Redis.
+ * Time for which this process caches the salt of the signatures, so that many invalid cookies do not cause many reads of
+ * Redis.
  */
 const SALT_KEPT_MS = 1000;
 
 /** Prefix of the signed text, so that no other signature made with a token's secret is valid for a session. */
 const CONTEXT = "postern operator session v1 ";
 
-/** End of the session (unix ms), random id, and an HMAC-SHA256 of the salt, the end and the id. */
+/**
+ * Content of the cookie: the end of the session (unix ms), a random id, and an HMAC-SHA256 of the salt, the end and the
+ * id.
+ */
 const SESSION = /^(\d{13})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 export type Sessions = {
@@ -51,12 +58,12 @@ type Session = { token: OperatorToken; id: string; until: number };
 
 /**
  * Creates the sessions of the page. A session is a cookie that is signed with the token's secret. No session is stored,
- * and any replica with this configuration can check it. A session ends at the time in its cookie, or when its token is
- * no longer configured. Redis records only sessions that were ended early, until they would have ended by themselves.
+ * and any replica with this configuration can check it. A session ends at the time in its cookie, or when its token is no
+ * longer configured. Redis records only sessions that were ended early, until they would have ended by themselves.
  *
- * The signature also covers a random salt in Redis. Without the salt an attacker could sign cookies with guessed
- * tokens and send them. The console's answer would show which guess is right, and the limit on wrong tokens would not
- * apply. With a stolen cookie, an attacker could even check guesses without a request.
+ * The signature also covers a random salt in Redis. Without the salt an attacker could sign cookies with guessed tokens
+ * and send them. The console's answer would show which guess is right, and the limit on wrong tokens would not apply. With
+ * a stolen cookie, an attacker could even check guesses without a request, by comparing signatures.
  */
 export function createSessions({ tokens, partition, isSecure, sessionMs, clock }: Options): Sessions {
   const { redis, keys } = partition;
@@ -91,8 +98,8 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
    */
   function read(value: string, salt: string): Session | undefined {
     const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
-    // The end has a limit: someone who knows a token and the salt in Redis could otherwise sign a session that never
-    // ends.
+    // The end must not be too far away. Otherwise someone who knows a token and the salt in Redis could sign a session
+    // that never ends.
     if (mac === "" || Number(until) <= clock() || Number(until) > clock() + sessionMs + SKEW_MS)
       return undefined;
     const signature = Buffer.from(mac, "base64url");
@@ -101,8 +108,8 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   }
 
   /**
-   * Returns the valid sessions of a request. A browser may send several cookies of this name: a parent domain can set
-   * one too.
+   * Returns the valid sessions of a request. There may be several: a browser may send several cookies of this name,
+   * because a parent domain can set one too.
    */
   async function sessionsOf(req: IncomingMessage): Promise<Session[]> {
     const pairs = headerValues(req, "cookie").flatMap((header) => header.split(/; */));

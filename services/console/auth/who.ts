@@ -6,11 +6,11 @@ export type Who = {
   name: string;
   role: Role;
   /**
-   * How the client authenticated. Pages of other sites can make a browser send a session's cookie, or a request without
-   * a credential, but no token. So `session` and `nothing` need a further check (same-site.ts).
+   * Method of authentication. A page of another site can make the browser send a session's cookie, or a request
+   * without a credential, but no token. So `session` and `nothing` need a further check (same-site.ts).
    */
   by: "token" | "session" | "nothing";
-  /** Time at which the session ends, unix ms. */
+  /** Time at which the session ends, unix ms. Absent without a session. */
   until?: number;
 };
 

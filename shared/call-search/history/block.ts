@@ -15,12 +15,14 @@ import { queueOf } from "../../queue/queue-name.ts";
  * Redis as much as the call itself. So a producer collects the calls of a second in a block of text, a line each, and
  * writes the block as one value. A search reads the blocks, newest first. Their total size is limited.
  *
- * The first line of a block is a time. Each other line is a JSON array (type `Line`). The times of acceptance and of
- * the end are in ms after the time in the first line. One element has the number of attempts, and may have the duration
- * of the last attempt in ms. The error is that of the last failed attempt. Missing values are null, or left out at the
- * end. An earlier release wrote neither event types nor errors.
+ * The first line of a block is JSON with the time `at` (unix ms) at which the block was begun. Each other line is the JSON
+ * array of one call (type `Line`). Its times of acceptance and end are in ms after `at`. The element `attempts` is the
+ * number of attempts. If the duration of the successful attempt is known, it is an array of both. The element `error` is
+ * the error of the last failed attempt. A missing value is null, or left out if no value follows it. An earlier release
+ * wrote neither event types nor errors.
  *
- * The index is a sorted set of `<calls> <bytes> <id>`, by the newest time in the block.
+ * A sorted set is the index of the blocks. A member is `<number of calls> <bytes> <id of the block>`, and its score is the
+ * newest time in that block.
  */
 
 /** A call that its runner accepted. The times are unix ms. */
@@ -57,15 +59,15 @@ export type AttemptSummary = {
 const ERROR_MAX = 200;
 const EVENT_MAX = 128;
 
-/** Maximum difference between two times of a block. */
+/** Maximum time from the start of a block to the end of a call in it. A call that ends later goes to another block. */
 export const BLOCK_SPAN_MS = 5000;
 
 const BYTES_MAX = 64 * 1024;
 const CALLS_MAX = 256;
 
 /**
- * A block that still gets calls. Each line is encoded when its call is added, because strings that live for a second burden
- * the garbage collector.
+ * A block to which the producer still adds calls. Each call is encoded into the block's buffer when it is added. Its
+ * strings could also be kept until the block is written, but strings that live for a second burden the garbage collector.
  */
 export class NewBlock {
   readonly id = randomBytes(9).toString("base64url");

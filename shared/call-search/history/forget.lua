@@ -1,5 +1,5 @@
--- Removes a call from the blocks at KEYS. `line` is the beginning of the call's lines. A block still counts with its earlier
--- size. Returns the number of blocks that had the call.
+-- Removes a call from the blocks at KEYS. `line` is the beginning of the call's lines. In the total size of the history, a
+-- block still counts with its size before the removal. Returns the number of blocks that had the call.
 --@include "./without-call.lua"
 local found = 0
 for _, key in ipairs(KEYS) do

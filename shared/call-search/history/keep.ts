@@ -26,7 +26,7 @@ const BLOCKS_WAITING_MAX = 8;
 const WRITE_MS = 5000;
 /** Pause before a failed write is repeated. */
 const RETRY_MS = 5000;
-/** Maximum time for which the write of a block is repeated; then the block is dropped. */
+/** Maximum age of a block whose write is repeated. An older block is dropped. */
 export const GIVEN_UP_MS = 60_000;
 
 const WRITE = defineScript({
@@ -41,7 +41,10 @@ const WRITE = defineScript({
 type Options = { partition: Partition; limits: HistoryLimits; clock: Clock; log: Logger };
 
 export type CallHistory = {
-  /** Adds a call that its runner accepted. The call is written soon, if possible. Never fails, and the caller does not wait. */
+  /**
+   * Adds a call that its runner accepted. Returns at once and never fails: the call is written later, or is missing in the
+   * history.
+   */
   add(call: CallHead, tried: AttemptSummary): void;
   /** Writes the collected calls now. Resolves once Redis has stored or refused them. */
   flush(): Promise<void>;
@@ -133,7 +136,9 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
 }
 
 /**
- * Time for which a forgotten call is listed, so that writers of blocks leave it out. No block waits longer to be written.
+ * Time for which a forgotten call is in a list. The script that writes a block leaves out the calls in this list
+ * (write-block.lua). This is needed because a producer may have added the call to a block before the call was forgotten. No
+ * block waits longer than this.
  */
 const FORGOTTEN_LISTED_MS = 2 * GIVEN_UP_MS;
 

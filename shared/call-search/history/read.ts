@@ -24,14 +24,17 @@ export type EndedFilter = {
 const SAME = ["endpoint", "deliveryId", "payer", "transaction", "event"] as const;
 type Same = (typeof SAME)[number];
 
-/** Maximum number of blocks in memory. The partitions share it, because a search reads all partitions at once. */
+/**
+ * Maximum number of blocks that a search has in memory. A search reads all partitions at once, so each partition gets a
+ * share of it.
+ */
 const BLOCKS_AT_ONCE = 16;
 
 /** Reads the matching calls of the history in pages, newest first. Only some blocks are in memory at a time. */
 export function createHistoryPages({ redis, keys, count }: Partition) {
   const atOnce = shareOf(BLOCKS_AT_ONCE, count);
 
-  /** Reads the blocks that may have calls up to `until`, newest first. */
+  /** Reads the blocks that may have calls which ended between `since` and `until`, newest first. */
   async function* blocks({ since = 0, until = Number.POSITIVE_INFINITY }: EndedFilter, signal?: AbortSignal) {
     const max = Number.isFinite(until) ? until + BLOCK_SPAN_MS : "+inf";
     const members = toScored(await redis.zrevrangebyscore(keys.history, max, since, "WITHSCORES"));
@@ -46,7 +49,8 @@ export function createHistoryPages({ redis, keys, count }: Partition) {
     const mayMatch = createLineTest(filter);
     let held: EndedCall[] = [];
     for await (const { newest, text } of blocks(filter, signal)) {
-      // All further calls ended at `newest` or earlier.
+      // The blocks come newest first, so no call in this block or a further one ended after `newest`. Any call in `held`
+      // that did comes before all calls that are still to be read.
       const [sure, rest] = split(held, newest);
       if (sure.length > 0) yield sure;
       held = rest;
@@ -75,15 +79,15 @@ export function createFindEnded(partition: Partition) {
   };
 }
 
-/** Splits the calls into those that ended after this time, and the others. */
+/** Splits the calls, which are sorted newest first, into those that ended after this time and the others. */
 function split(calls: readonly EndedCall[], at: number): [EndedCall[], EndedCall[]] {
   const end = calls.findIndex(({ endedAt }) => endedAt <= at);
   return end === -1 ? [[...calls], []] : [calls.slice(0, end), calls.slice(end)];
 }
 
 /**
- * Returns a fast test of a stored line or a whole block: whether it may have a matching call. The test only searches
- * for texts that the line of a matching call contains.
+ * Returns a fast test for a stored line or a whole block. It says whether the text may have a matching call. It only
+ * searches for texts that the line of every matching call contains.
  */
 function createLineTest(filter: EndedFilter): (stored: string) => boolean {
   const { id, text, code, origin, job } = filter;

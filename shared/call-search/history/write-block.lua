@@ -1,5 +1,5 @@
--- Writes a block of the history. A repeated write changes nothing. Leaves out the lines of calls that were forgotten since.
--- `prefix` is the prefix of the blocks' keys.
+-- Writes a block of the history. If the write is repeated, the repeat changes nothing. Leaves out the lines of calls that
+-- were forgotten after the producer had added them to the block. `prefix` is the prefix of the blocks' keys.
 --@include "../../redis/now.lua"
 --@include "./evict-blocks.lua"
 --@include "./without-call.lua"

@@ -19,8 +19,8 @@ const begun = {
 const { force, ...common } = BulkOrder.shape;
 
 /**
- * Checks that exactly one kind of selection is given. A forgotten filter must not select all calls, and a list of ids
- * must not be combined with `all`.
+ * Checks that a request selects in exactly one way: by a filter, by ids, or with `all`. If a client forgets the
+ * filter, the request must not select all calls.
  */
 function requireOneSelection(
   { all, call_ids, filter }: Pick<BulkOrder | AcknowledgeOrder, "all" | "call_ids" | "filter">,
@@ -36,7 +36,7 @@ function requireOneSelection(
     refuse(second, `must not be set together with ${first}: set only one of filter, call_ids and all`);
 }
 
-/** The API of bulk operations. A bulk operation outlives the request that begins it. */
+/** The API of bulk operations. A bulk operation continues after the request that began it has been answered. */
 export const BULK = {
   beginReplay: {
     ...begun,

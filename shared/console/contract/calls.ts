@@ -158,7 +158,7 @@ export const CALLS = {
   },
 } satisfies Table;
 
-/** The filter of failed calls as query parameters. */
+/** The filter of failed calls as query parameters of a URL, where the numbers are text. */
 const failedQuery = FailedFilter.extend({ service_id: whole().optional(), job_id: whole().optional() });
 
 const NOT_FAILED = ["call.not_failed", "call.forgotten", "call.unknown"] as const;

@@ -5,7 +5,7 @@ import type { Client, Table } from "./operation.ts";
 import { PAYMENTS } from "./payments.ts";
 import { SESSION } from "./session.ts";
 
-/** The operations of the console, by their tag in the OpenAPI document. */
+/** The operations of the console, grouped by the tags that the OpenAPI document gives them. */
 export const TAGS: readonly { name: string; description: string; operations: Table }[] = [
   { name: "deployment", description: "The deployment as a whole", operations: { ...DEPLOYMENT, ...LIVE } },
   { name: "jobs", description: "Queues and pauses of jobs", operations: JOBS },
@@ -17,7 +17,7 @@ export const TAGS: readonly { name: string; description: string; operations: Tab
   { name: "session", description: "Signing in, and this document", operations: SESSION },
 ];
 
-/** Operations that both the console and the commands have. */
+/** Operations that both the console and the commands (`postern calls` and so on) have. */
 export const OPERATIONS = {
   ...DEPLOYMENT,
   ...JOBS,
@@ -28,7 +28,9 @@ export const OPERATIONS = {
   ...REJECTED,
 };
 
-/** Client of the operations. One implementation calls the console's API, the other uses Redis directly. */
+/**
+ * Client of the operations. One implementation sends requests to the console's API, the other uses Redis directly.
+ */
 export interface Operations extends Client<typeof OPERATIONS> {}
 
 /** Operations that only the console has: sessions, streams and its OpenAPI document. */

@@ -151,7 +151,10 @@ export const DEPLOYMENT = {
 } satisfies Table;
 
 const liveQuery = z.strictObject({
-  /** Adds call counts of the last hour or day to the stream; with `job`, only those of this job. */
+  /**
+   * Adds the counts of calls over the last hour or day to the stream. With `job`, these are only the counts of this
+   * job.
+   */
   flow: span.optional(),
   job,
   /** Adds the jobs to the stream. */

@@ -6,14 +6,14 @@ import type { ErrorCode } from "../../platform/errors/codes.ts";
 import type { AuditAction } from "../../redis/audit/actions.ts";
 
 /**
- * Describes one operation of the console. Its route, its part of the OpenAPI document, the page's types and the
- * commands' client derive from this.
+ * Describes one operation of the console. From this description derive its route, its part of the OpenAPI document, the
+ * types of the page, and the client of the commands.
  */
 export type Operation = {
   method: "GET" | "POST" | "DELETE";
-  /** Path, with parameters in braces. */
+  /** Path, with parameters in braces. A parameter whose name ends with `+` may have several segments. */
   path: `/${string}`;
-  /** Minimum role of a client. */
+  /** Role that a client needs at least. With `anybody`, a client needs no authentication. */
   role: Role | "anybody";
   summary: string;
   params?: z.ZodObject;
@@ -30,15 +30,21 @@ export type Operation = {
   answerText: string;
   /** Status of a successful answer, if it is neither 200 nor 204. */
   status?: 201 | 202;
-  /** The header `Location`, with fields of the answer in braces. */
+  /**
+   * Value of the header `Location` of the answer. Names in braces are replaced by the values of these fields of the
+   * answer.
+   */
   location?: `/${string}`;
   /** Whether the answer sets or deletes the session's cookie. */
   setsCookie?: true;
-  /** Limits the concurrency of the operation, because it reads much data. Files have a separate limit. */
+  /**
+   * Whether requests for this operation are limited in number at one time, because each reads much data. Files have a
+   * separate limit.
+   */
   isHeavy?: boolean;
   /** Actions of the lines that the operation writes in the audit log. */
   audit?: readonly AuditAction[];
-  /** Error codes of the operation, besides those that any operation has. */
+  /** Error codes that the operation may answer with, besides those that any operation has. */
   problems?: readonly ErrorCode[];
 };
 
@@ -61,9 +67,9 @@ export async function bytesOf({ pieces }: File): Promise<Buffer> {
 type Input<Schema> = Schema extends z.ZodType ? z.input<Schema> : unknown;
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : unknown;
 
-/** Input of one part of the request. */
+/** Input for one part of the request: for the path, the query or the body. */
 export type PartInput<Op, Part extends "params" | "query" | "body"> = Input<Field<Op, Part>>;
-/** Input of an operation: its path, query and body parameters together. */
+/** Input of an operation: its parameters from the path, the query and the body, in one object. */
 export type OperationInput<Op> = PartInput<Op, "params"> & PartInput<Op, "query"> & PartInput<Op, "body">;
 /** Input after validation, with default values. */
 export type CheckedInput<Op> = Output<Field<Op, "params">> &
@@ -78,12 +84,12 @@ export type AnswerOf<Op> = Op extends { answer: infer Answer extends z.ZodType }
     ? File
     : unknown;
 
-/** The implementation of each operation. The compiler reports a missing one. */
+/** The functions that implement the operations, by name. The compiler reports a missing one. */
 export type Handlers<Of, Context> = {
   [Name in keyof Of]: (asked: CheckedInput<Of[Name]>, context: Context) => Promise<AnswerOf<Of[Name]>>;
 };
 
-/** Client of the operations, over HTTP or in this process. */
+/** Client with a method for each operation. It calls the operation over HTTP or in this process. */
 export type Client<Of> = {
   [Name in keyof Of]: (
     ...asked: Record<never, never> extends OperationInput<Of[Name]>
@@ -103,7 +109,10 @@ export type Work = { signal?: AbortSignal | undefined };
 export type Parts = { params: Members; query: Members; body: unknown };
 type Members = Readonly<Record<string, unknown>>;
 
-/** Validates one part of the input. Throws `request.malformed`, or `request.not_found` for an invalid path. */
+/**
+ * Validates one part of the input. If it is invalid, throws `request.not_found` for the path and `request.malformed`
+ * for the other parts.
+ */
 export function checkInput(operation: Operation, part: keyof Parts, value: unknown): object {
   const schema = operation[part];
   if (schema === undefined) {

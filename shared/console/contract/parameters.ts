@@ -9,8 +9,8 @@ import { NOT_A_RUN_ID, RUN_ID } from "../runs/run.ts";
 import { reason } from "../view.ts";
 
 /*
- * Parameters of a path or a query. In a URL they are text, but callers in this program pass numbers and booleans.
- * `asParameter` is the parameter's schema in the OpenAPI document.
+ * Parameters of a path or a query. In a URL they are text, but callers in this program pass numbers and booleans,
+ * so both are accepted. `asParameter` is the schema that the OpenAPI document shows for the parameter.
  */
 
 /** An integer, in decimal. */
@@ -73,7 +73,10 @@ export const jobKey = z
   .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
   .meta({ pattern: `^${JOB}$` });
 
-/** A job or a receiver of callbacks, converted to the form under which it is stored. */
+/**
+ * A job or a receiver of callbacks (`callback/receiver.example.com`), converted to the form under which Redis
+ * stores it.
+ */
 export const gate = z
   .string()
   .max(300)

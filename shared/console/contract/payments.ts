@@ -32,7 +32,7 @@ export const PAYMENTS = {
     summary:
       "List the payments whose outcome is not known, and those of ended calls that the chain has not confirmed yet",
     isHeavy: true,
-    /** The default limit is the maximum, because the answer has only ids. */
+    /** By default a page is as long as permitted, because it has only ids. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 500 }).default(500) }),
     answer: InFlightPage,
     answerText: "A page of call ids, by the time of the next check.",
@@ -43,7 +43,7 @@ export const PAYMENTS = {
     role: "viewer",
     summary: "List payments that were refused as already spent, with what the chain shows",
     isHeavy: true,
-    /** The limit is low, because each payment costs several requests to a node. */
+    /** A page is short, because showing each payment takes several requests to a node. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 50 }).default(20) }),
     answer: SpentElsewherePage,
     answerText: "A page of payments, newest first.",

@@ -8,13 +8,18 @@ const SessionView = z
     /** The name of the token. */
     name: z.string(),
     role: z.enum(ROLES),
-    /** End of the session. Null if the request itself has a token, or if no token is needed. */
+    /**
+     * End of the session. Null if the request has a token instead of a session, or if the console needs no token.
+     */
     ends_at: isoTime.nullable(),
   })
   .meta({ id: "Session" });
 export type SessionView = z.infer<typeof SessionView>;
 
-/** Operations that sign a user in to the page. Programs send their token with each request instead. */
+/**
+ * Operations that sign the user of the page in and out. Programs need no session: they send their token with each
+ * request.
+ */
 export const SESSION = {
   signIn: {
     method: "POST",

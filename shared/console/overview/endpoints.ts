@@ -11,7 +11,10 @@ import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flo
 export const EndpointView = z
   .object({
     path: z.string(),
-    /** False for an endpoint that had requests but is no longer in webhooks.toml. */
+    /**
+     * False for an endpoint that is no longer in webhooks.toml, but had requests in the last 24 hours or has a stored
+     * state.
+     */
     configured: z.boolean(),
     name: z.string().nullable(),
     preset: z.string().nullable(),
@@ -31,7 +34,7 @@ export type EndpointView = z.infer<typeof EndpointView>;
 
 /** An endpoint with its settings and its requests over time. */
 export const EndpointDetail = EndpointView.extend({
-  /** Null if the endpoint is not configured. */
+  /** URL of the endpoint for its sender; null if the endpoint is not configured. */
   url: z.string().nullable(),
   /** Keys of webhooks.toml that hold no secret, with their values as JSON. */
   settings: z.record(z.string(), z.string()),
@@ -42,13 +45,19 @@ export type EndpointDetail = z.infer<typeof EndpointDetail>;
 export type EndpointsApi = {
   /** Shows an endpoint that `list` returns. Throws `request.not_found` for any other path. */
   show(path: string, span: FlowSpan): Promise<EndpointDetail>;
-  /** Lists the configured endpoints in the order of the file, then others with counts or a stored state. */
+  /**
+   * Lists the configured endpoints in the order of webhooks.toml, and then other endpoints that have counts or a
+   * stored state.
+   */
   list(): Promise<EndpointView[]>;
 };
 
 type Deps = { partitions: Partitions; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
 
-/** Lists the webhook endpoints. It reads webhooks.toml each time, so it shows the configuration of the next start. */
+/**
+ * Lists the webhook endpoints. Reads webhooks.toml each time. So it shows the configuration that a gateway would have
+ * if it started now.
+ */
 export function createEndpointsApi({ partitions, configDir, flow: flows }: Deps): EndpointsApi {
   const endpoints = openEndpoints(partitions);
 

@@ -19,7 +19,7 @@ import { RefusingView, refusingIn } from "./refusing.ts";
 
 const ms = z.int().min(0).nullable();
 
-/** Counts of the calls of one origin over some time. */
+/** Counts of the calls of one origin in a span of time. */
 export const FlowTotal = z
   .object({
     accepted: count,
@@ -44,12 +44,15 @@ const FlowLine = z.object({
   injected: z.array(count),
   failed: z.array(count),
   /**
-   * Time from the acceptance of a call to the runner's answer, without the time for which the call was held back. An
-   * estimate to two digits; null if no call was injected.
+   * Median and 99th percentile of the time from the acceptance of a call to the runner's answer. The time for which the
+   * call was held back is left out. An estimate to two digits; null if no call was injected.
    */
   p50_ms: z.array(ms),
   p99_ms: z.array(ms),
-  /** Time for which a call was held back, as its job was paused or the call had failed. Null if no call was held back. */
+  /**
+   * Median and 99th percentile of the time for which a call was held back, because its job was paused, or it had failed.
+   * Null if no call was held back.
+   */
   held_p50_ms: z.array(ms),
   held_p99_ms: z.array(ms),
 });
@@ -57,7 +60,9 @@ const FlowLine = z.object({
 /** Counts of the calls of a job over all intervals. */
 const FlowJob = z.object({
   origin: z.string(),
-  /** `<service id>/<job index>`; null for the jobs that are not counted separately. */
+  /**
+   * `<service id>/<job index>`. Null for all further jobs together: only a limited number of jobs is counted separately.
+   */
   job: z.string().nullable(),
   accepted: count,
   replayed: count,
@@ -72,8 +77,8 @@ const FlowJob = z.object({
 });
 
 /**
- * Counts of all processes. The counts of the last interval still grow: the interval has not ended, and processes
- * report every ten seconds.
+ * Counts that all processes have reported. The counts of the last interval still grow: it has not ended, and processes
+ * report only every ten seconds.
  */
 export const FlowView = z
   .object({
@@ -102,11 +107,11 @@ export const EndpointCounts = z
     handshakes: count,
     /** Refused requests by error code. */
     refused: z.record(z.string(), count),
-    /** Refused credentials by reason. */
+    /** Numbers of requests whose credential was refused, by reason. */
     unauthorized: z.record(z.string(), count),
     /**
-     * For each reason, the time of the newest refused credential, by the gateways' clocks. Gateways report it within
-     * ten seconds.
+     * For each reason, the time of the newest credential that was refused for it, by the gateways' clocks. Gateways
+     * report it within ten seconds.
      */
     unauthorized_newest: z.record(z.string(), isoTime),
   })
@@ -135,8 +140,9 @@ const GROWING_BUCKETS = 2;
 const BUCKETS_IN_MINUTE = 60_000 / STEPS.fine.ms;
 
 /**
- * For each span: the length and number of its intervals, and how many of the newest buckets still grow. The shortest
- * interval is a minute, because counts of ten seconds would be mostly noise.
+ * For each span, the length and number of its intervals. `step` names the buckets from which they are built, and
+ * `growing` is the number of the newest buckets that still grow. The shortest interval is a minute, because counts of
+ * ten seconds would be mostly noise.
  */
 const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: number }> = {
   "1h": { step: "fine", ms: 60_000, count: 60, growing: GROWING_BUCKETS },
@@ -145,8 +151,8 @@ const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: 
 
 export type FlowApi = {
   /**
-   * Reads the counts of a span. With `job`, reads only those of this job. The counts of a job lack refused requests,
-   * because these belong to no job.
+   * Reads the counts of a span. With `job`, reads only those of this job, which include no refused requests: a refused
+   * request belongs to no job.
    */
   read(span: FlowSpan, job?: string): Promise<FlowView>;
   /** Reads the counts of a span once. Returns a function that makes the view of any job from them. */
@@ -230,8 +236,9 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
 }
 
 /**
- * Joins buckets into intervals that begin at multiples of `spanMs`. All buckets that may still grow are in the last
- * interval. An interval may have several counts of the same subject.
+ * Joins buckets into intervals that begin at multiples of `spanMs`. A bucket has the counts of ten seconds or five
+ * minutes. The newest buckets, which may still grow, are all in the last interval. The counts of a subject are not added
+ * up: an interval may have several.
  */
 function joinBuckets(buckets: readonly Bucket[], spanMs: number, growing: number): Bucket[] {
   const startOf = (at: number): number => at - (at % spanMs);

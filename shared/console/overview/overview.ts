@@ -21,7 +21,7 @@ import { createReadRedis, PartitionView, RedisView } from "./redis-state.ts";
 import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
-/** Counts of all queues of an origin, or of those of one job. */
+/** Numbers of calls in all queues of an origin, or only in the queues of one job. */
 export const QueuesView = z
   .object({
     origin: z.string(),
@@ -73,17 +73,22 @@ export const OverviewView = z
     at: isoTime,
     queues: z.array(QueuesView),
     paused_jobs: z.array(z.string()),
-    /** Live producers, as seen in the available partitions. */
+    /** Producers that are alive, as they report in the available partitions. */
     workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
     processes: z.array(ProcessView),
     /** Number of processes whose record cannot be read. */
     processes_unreadable: count,
-    /** Runners as the producers report them. A producer inside another program may not report. */
+    /**
+     * Runners, with the state that the producers report. A producer that is embedded in another program may not report.
+     */
     runners: z.array(RunnerView),
     payments: z.object({
       settling: PaymentsWaiting,
       review: PaymentsWaiting,
-      /** Payments that the chain contradicts and no operator has acknowledged. `oldest_at` is the time of the dispute. */
+      /**
+       * Payments that the chain contradicts and no operator has acknowledged. `oldest_at` is the time when the first of
+       * them was contradicted.
+       */
       disputed: PaymentsWaiting,
       refund_pending: PaymentsWaiting,
       refunds: RefundTotals,
@@ -122,7 +127,10 @@ export function createOverview(given: Given): Overview {
   };
 }
 
-/** Sums the depths of the queues by origin, and adds the counts of the last minute; with `job`, only of this job. */
+/**
+ * Sums the numbers of calls in the queues by origin, and adds the counts of the last minute. With `job`, these are only
+ * the counts of this job.
+ */
 type QueueViews = (
   depths: readonly (QueueDepth & { queue: QueueName })[],
   job?: string,

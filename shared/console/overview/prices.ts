@@ -16,7 +16,7 @@ import { count, isoTime } from "../view.ts";
 
 const JOB_PRICING = "job_pricing.toml";
 
-/** The price of a job, and its permitted buyers. */
+/** A job for sale, with its price. `invocation_mode` says which buyers are permitted. */
 export const SoldJobView = z
   .object({
     /** `<service id>/<job index>` */
@@ -41,11 +41,11 @@ export const SoldJobView = z
 export type SoldJobView = z.infer<typeof SoldJobView>;
 
 /**
- * The rate of a token, now and in the past. All gateways that read the rate write to one history, which keeps the last
- * value of each interval.
+ * The rate of a token, now and in the past. All payment gateways that read the rate write to one history in Redis. It
+ * keeps the last value of each interval.
  */
 const RateWithHistory = RateView.extend({
-  /** Null if the rate is fixed. */
+  /** The rate in past intervals; null if the rate is fixed. */
   history: z
     .object({
       /** Start of the first interval. */
@@ -78,7 +78,10 @@ export type PricesApi = {
   read(span: RateSpan): Promise<PricesView>;
 };
 
-/** Reads the prices. It reads the files each time, so it shows the configuration of the next start. */
+/**
+ * Reads the prices. Reads the configuration files each time. So it shows the configuration that a gateway would have
+ * if it started now.
+ */
 export function createPricesApi({
   partition,
   configDir: dir,
@@ -134,8 +137,8 @@ function toView(
 }
 
 /**
- * Returns the invocation mode of each job, by its key. The mode is not validated, because a gateway does not start
- * with an invalid one.
+ * Returns a function that returns the invocation mode of a job. The mode is not validated here, because no gateway
+ * starts with an invalid one.
  */
 function modesIn(table: unknown): (job: string) => string {
   const { job_policies: policies, default_invocation_mode: usual }: Readonly<Record<string, unknown>> =

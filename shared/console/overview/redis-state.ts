@@ -14,15 +14,17 @@ import { count } from "../view.ts";
 export const RedisView = z.object({
   durability: z.string(),
   /**
-   * Says why Redis may lose accepted calls, and what to do; null if it keeps them. Names the partition if there are
-   * several.
+   * Says why Redis may lose accepted calls, and what to do; null if it loses none. If there are several partitions,
+   * names the partition.
    */
   problem: z.string().nullable(),
-  /** How a write is proven to be on disk; null if it is not. */
+  /**
+   * Evidence with which a write is proven to be on disk, such as an fsync before the reply. Null if there is none.
+   */
   proof: z.string().nullable(),
-  /** Memory of the partition that uses the largest fraction of its limit. */
+  /** Memory used in the fullest partition, which is the one that uses the largest fraction of its limit. */
   used_memory_bytes: count.nullable(),
-  /** 0 if Redis has no memory limit. */
+  /** Memory limit of that partition; 0 if its Redis has no limit. */
   max_memory_bytes: count.nullable(),
 });
 type RedisView = z.infer<typeof RedisView>;
@@ -32,11 +34,14 @@ export const PartitionView = z
   .object({
     /** Index of the partition, from 0. The first one also has all data that belongs to no call. */
     index: count,
-    /** `host:port` of the partition's server, or the path of its socket; null while the primary is not known. */
+    /**
+     * `host:port` of the partition's server, or the path of its socket. Null while it is not known which server is
+     * the primary.
+     */
     address: z.string().nullable(),
     /** False if the partition is unavailable. The counts of the overview then lack its calls and payments. */
     reachable: z.boolean(),
-    /** Says why this partition may lose accepted calls, or cannot be used; null if it keeps them. */
+    /** Says why this partition may lose accepted calls or cannot be used; null if neither is so. */
     problem: z.string().nullable(),
     /** Calls that wait, are delayed or are held. Null if the partition is unreachable, as the other counts are. */
     waiting: count.nullable(),
@@ -50,8 +55,8 @@ type Depths = (QueueDepth & { queue: QueueName })[];
 type Read = { view: PartitionView; proof: string | null; depths: Depths; unresolved?: Unresolved };
 
 /**
- * Reads the servers of all partitions, the counts of their queues, and their unresolved payments. Reports an
- * unavailable partition, but throws if it is the first one.
+ * Reads the state of the Redis server of each partition, the counts of its queues, and its unresolved payments.
+ * Reports an unavailable partition, but throws if it is the first one.
  */
 export function createReadRedis(partitions: Partitions, durability: DurabilityMode) {
   const parts = partitions.map((partition) => {
@@ -96,7 +101,10 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
 
 const NO_MEMORY = { used_memory_bytes: null, max_memory_bytes: null };
 
-/** Returns the used fraction of the memory. Without a limit, the server that uses most counts as the fullest. */
+/**
+ * Returns the used fraction of a server's memory, to find the fullest server. If no server has a limit, the one
+ * that uses most is the fullest.
+ */
 function usedFraction({ used_memory_bytes: used, max_memory_bytes: max }: PartitionView): number {
   if (used === null || max === null) return -1;
   return max === 0 ? used / Number.MAX_SAFE_INTEGER : used / max;
@@ -106,7 +114,7 @@ function inPartition({ index, count }: Partition, problem: string): string {
   return count === 1 ? problem : `partition ${index} of ${count}: ${problem}`;
 }
 
-/** Checks whether Redis now has the configured durability. */
+/** Checks whether Redis now has the configured durability, and reads its memory use. */
 async function readServer(redis: Redis, durability: DurabilityMode) {
   try {
     const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);

@@ -11,11 +11,11 @@ import type { DecimalsOf } from "../tokens.ts";
  * or if a partition could not be read.
  */
 export const RefundTotals = z.object({
-  /** Paid for failed calls, which can be replayed or refunded. */
+  /** Sum paid for failed calls, which can be replayed or refunded. */
   failed: PartialSum,
-  /** Paid for discarded calls, whose refund is due. */
+  /** Sum paid for discarded calls, whose refund is due. */
   due: PartialSum,
-  /** Paid for calls whose refund is exported but not yet seen on the chain. */
+  /** Sum paid for calls whose refund is exported but not yet seen on the chain. */
   exported: PartialSum,
 });
 export type RefundTotals = z.infer<typeof RefundTotals>;
@@ -53,7 +53,8 @@ export function createReadRefundTotals(
   }
 
   return readInBackground(async () => {
-    // Reads the states in the order in which payments pass them, so a payment that moves on meanwhile is not missed.
+    // Reads the states in the order in which payments pass them. So a payment whose state changes during the reads is
+    // not missed.
     const failed = await totalOf("FAILED");
     const due = await totalOf("DISCARDED");
     return { failed, due, exported: await totalOf("REFUND_PENDING") };
@@ -71,7 +72,10 @@ async function readUpTo(max: number, pages: ReturnType<ReturnType<typeof createR
   return { payments, isAll: true };
 }
 
-/** Caches a value, and refreshes it in the background. Callers share a refresh. A failed refresh keeps the old value. */
+/**
+ * Caches a value, and refreshes it in the background. Callers that need a refresh at once wait for the same one. A
+ * failed refresh keeps the old value.
+ */
 function readInBackground<Value>(read: () => Promise<Value>): () => Promise<Value> {
   let known: { value: Value; at: number; restsUntil: number } | undefined;
   let reading: Promise<Value> | undefined;

@@ -7,18 +7,22 @@ import { count, isoTime } from "../view.ts";
 /** An endpoint that has refused many of its newest requests. */
 export const RefusingView = z
   .object({
-    /** Path of the endpoint; null for all paths that no endpoint has, together. */
+    /** Path of the endpoint. Null for the requests to all paths that no endpoint has, which are counted together. */
     endpoint: z.string().nullable(),
     /**
-     * Requests to the endpoint in the last ten minutes, accepted or refused. If `endpoint` is null, all webhook requests.
+     * Number of requests to the endpoint in the last ten minutes, accepted or refused. If `endpoint` is null, the number
+     * of all webhook requests.
      */
     requests: count,
     refused: count,
-    /** The most frequent error code. */
+    /** The most frequent error code of the refused requests. */
     code: z.string(),
-    /** The most frequent reason, if the code says that the credential was refused; otherwise null. */
+    /** The most frequent reason for which a credential was refused; null if `code` is another error. */
     reason: z.string().nullable(),
-    /** Start of the interval of the newest refused request. */
+    /**
+     * Start of the interval in which the newest refused request arrived. Requests are counted by interval, so their own
+     * times are not known.
+     */
     newest_from: isoTime,
   })
   .meta({ id: "Refusing" });
@@ -31,9 +35,9 @@ const REFUSED_RATIO = 0.1;
 type Span = { at: number; requests: number; refused: number; counts: Counts };
 
 /**
- * Returns the endpoints that refused at least 5 requests in the last ten minutes, most refusals first. The refusals
- * must also be at least 10 % of the requests in the intervals with refusals. Other intervals do not count, so a
- * repaired endpoint stays listed for ten minutes.
+ * Returns the endpoints that refused at least 5 requests in the last ten minutes, most refusals first. Only the intervals
+ * with refusals are considered. There, at least 10 % of the requests must have been refused. Requests after a repair are
+ * in other intervals, so a repaired endpoint stays listed for ten minutes.
  */
 export function refusingIn(spans: readonly Bucket[], spanMs: number): RefusingView[] {
   const byEndpoint = new Map<string | null, Span[]>();
@@ -65,7 +69,10 @@ function toRefusing(endpoint: string | null, spans: readonly Span[]): RefusingVi
   };
 }
 
-/** Groups the counts by endpoint. The entry null, for paths that no endpoint has, is always present. */
+/**
+ * Groups the counts of an interval by endpoint. The entry `null` has the counts for all paths that no endpoint has, and
+ * is always present.
+ */
 function spansOf({ at, counted }: Bucket): Map<string | null, Span> {
   const byEndpoint = new Map<string | null, Counts[]>([[null, []]]);
   for (const { subject, counts } of counted) {
@@ -83,8 +90,8 @@ function spansOf({ at, counted }: Bucket): Map<string | null, Span> {
 }
 
 /**
- * Returns the path of the endpoint whose requests are counted. Null if webhook requests without an endpoint are
- * counted, undefined if anything else is.
+ * Returns the path of the endpoint to whose requests a count belongs. Returns null for webhook requests to a path that no
+ * endpoint has, and undefined for a count of anything else.
  */
 function endpointOf(subject: Bucket["counted"][number]["subject"]): string | null | undefined {
   if (subject.kind === "endpoint") return subject.path ?? null;

@@ -7,18 +7,21 @@ import type { Partitions } from "../../redis/partition.ts";
 import { createReadSeries, sumOfEarned } from "../../telemetry/series/read.ts";
 import { count } from "../view.ts";
 
-/** Payments, disputed payments and refunds of a job in a token on one day. */
+/** Payments, disputed payments and refunds on one day, for one job and in one token. */
 export const EarnedView = z
   .object({
     /** Day in UTC, such as 2026-03-01. */
     day: z.iso.date(),
-    /** CAIP-2. */
+    /** Network of the token, as a CAIP-2 id. */
     network: z.string(),
     asset: z.string(),
-    /** Null if the token is not configured. */
+    /** Symbol of the token; null if the token is not configured. */
     symbol: z.string().nullable(),
     decimals: count.nullable(),
-    /** `<service id>/<job index>`; null for the jobs that are not counted separately. */
+    /**
+     * `<service id>/<job index>`. Null for all further jobs together: only a limited number of jobs is counted
+     * separately.
+     */
     job: z.string().nullable(),
     payments: count,
     /** Amount in the token's smallest units, as a decimal string. Disputed payments and refunds are not deducted. */
@@ -43,9 +46,9 @@ export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 type Deps = { partitions: Partitions; configDir: string; env: Env; clock: Clock };
 
 /**
- * Reads the revenue. Each partition counts the disputes and refunds of its own payments, and partition 0 counts all
- * payments. A payment counts on the day of its settlement, also if it is disputed. A refund counts on the day on which
- * it was seen.
+ * Reads the revenue. Each partition has the counts of disputes and refunds for its own payments, and partition 0 has
+ * the counts of all payments. A payment counts on the day of its settlement, also if it is disputed. A refund counts
+ * on the day when it was seen on the chain.
  */
 export function createReadRevenue({ partitions, configDir: dir, env, clock }: Deps): ReadRevenue {
   const each = partitions.map((partition) => createReadSeries(partition, clock));

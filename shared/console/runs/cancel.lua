@@ -1,5 +1,5 @@
--- Requests the end of a run, and writes a line of the audit log for the first request. If no process holds the run, any
--- process can take the run at once, and then ends it.
+-- Requests the end of a run, and writes a line of the audit log for the first request. If a process holds the run, it
+-- learns of this when it renews its lease. If none does, any process can take the run at once, and then ends it.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"

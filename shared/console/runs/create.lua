@@ -1,5 +1,5 @@
 -- Adds a run, the record of a bulk operation. Writes the line to the audit log unless it is empty. Returns 1, or 0 if too
--- many runs are open.
+-- many runs are waiting or running.
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"
 if redis.call('ZCARD', KEYS.open) >= OPEN_RUNS_MAX then return 0 end

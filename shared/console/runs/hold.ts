@@ -31,13 +31,13 @@ type Options = {
 export type HeldRun = {
   work: RunWork;
   /**
-   * Stores how the work has ended; `failure` is its error. Rejects if Redis cannot store the end; the lease then
-   * expires.
+   * Stores how the work has ended; `failure` is its error. Rejects if Redis cannot store this. The lease then expires, and
+   * another process continues the run.
    */
   finish(failure: AppError | undefined): Promise<void>;
 };
 
-/** Renews the lease of a run and stores its progress, until the run ends. */
+/** Renews the lease that this process has on a run, and stores the run's progress, until the run ends. */
 export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: Options): HeldRun {
   const { id, kind, by } = run;
   const ended = new AbortController();
@@ -47,7 +47,8 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
   let written = JSON.stringify(progress);
 
   async function renew(): Promise<void> {
-    // Encodes the progress before the request, because the worker may change the object during the request.
+    // Encodes the progress before the request, because the worker may change the object during the request. `written` must
+    // be the text that was sent.
     const text = JSON.stringify(progress);
     const answer = await store.hold(id, holder, leaseMs, text === written ? undefined : progress);
     written = text;

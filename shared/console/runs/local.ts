@@ -8,7 +8,10 @@ import type { DoRun } from "./worker.ts";
 
 type Options = { kinds: Readonly<Record<string, DoRun>>; audit: Audit; clock: Clock };
 
-/** Keeps runs in memory and carries them out, for a command without a console. The runs end with the process. */
+/**
+ * Keeps runs in memory and carries them out, for a command that uses Redis directly instead of a console. The runs
+ * end with the process.
+ */
 export function createLocalRuns({ kinds, audit, clock }: Options): Runs {
   const known = new Map<string, { run: Run; stop: AbortController }>();
 

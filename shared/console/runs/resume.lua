@@ -1,5 +1,5 @@
 -- Sets a cancelled or stopped run back to waiting, and writes a line of the audit log. Returns 1; 0 if too many runs
--- are open; 2 if the run is in another state.
+-- are waiting or running; 2 if the run is in another state.
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"
 local st = redis.call('HGET', KEYS.run, 'st')

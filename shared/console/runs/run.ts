@@ -30,7 +30,7 @@ export type Run = {
   kind: string;
   /** The operator who began the run. */
   by: string;
-  /** The operator who resumed the run after it was cancelled or had stopped. */
+  /** The operator who resumed the run after it was cancelled or had stopped; undefined if none did. */
   resumedBy: string | undefined;
   /** The request, as JSON. */
   request: unknown;
@@ -46,7 +46,7 @@ export type Run = {
   endedAt: number | undefined;
 };
 
-/** Limit on the runs that wait or run. */
+/** Limit on the runs that are waiting or running. */
 export const OPEN_RUNS_MAX = 20;
 
 /** Limit on the number of stored runs, and on the time for which an ended run is stored. */

@@ -16,9 +16,10 @@ import { newRunId, OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunStat
 import takeLua from "./take.lua";
 
 /*
- * A run is a hash: kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while a
- * process works on it. A zset has the runs that wait or are running. Their score is the time from which any process
- * may take them: the end of the lease, if a process holds one.
+ * Redis keeps a run as a hash with these fields: kind, by, resumed_by, request, st, cancel, progress, code, reason, at
+ * and ended_at. While a process works on the run, it also has the field holder. A sorted set has the ids of the runs
+ * that are waiting or running. The score of a run is the time from which any process may take it. While a process
+ * holds a lease on the run, this is the end of the lease.
  */
 
 const CREATE = defineScript({
@@ -101,12 +102,15 @@ type NewRun = Pick<Run, "kind" | "by" | "request">;
 /** An act of an operator on a run. */
 type RunAct = AuditEntry<"acts"> & { run: string };
 
-/** Answer to a process that renews its lease. `cancel`: it must end the run. `lost`: another process holds the run. */
+/**
+ * Answer to a process that renews its lease. `cancel`: an operator has cancelled the run, so the process must end it.
+ * `lost`: another process holds the run.
+ */
 export type LeaseAnswer = "go on" | "cancel" | "lost";
 
 export type RunStore = ReturnType<typeof createRunStore>;
 
-/** The methods that operators use. */
+/** The methods for the requests of operators. The other methods are for processes that carry out runs. */
 export type Runs = Pick<RunStore, "create" | "find" | "list" | "cancel" | "resume">;
 
 /** Keeps runs in Redis. Limits their number. Each change is one script. */
@@ -157,7 +161,7 @@ export function createRunStore(partition: Partition) {
           const value = all[i]?.[n] ?? undefined;
           return value === undefined ? [] : [[name, value] as const];
         });
-        // A run may have been removed meanwhile.
+        // A run may have been removed after its id was read.
         return found.length === 0 ? [] : [toRun(id, Object.fromEntries(found))];
       });
     },

@@ -1,5 +1,5 @@
--- Gives the holder a run of these kinds that no process holds. Returns its id and its fields, or nothing. Runs of
--- other kinds are left to other processes.
+-- Takes a run of one of these kinds that no process holds, and makes `holder` its holder. Returns its id and its
+-- fields, or nothing. Leaves runs of other kinds to processes that know these kinds.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS.open, '-inf', now, 'LIMIT', 0, OPEN_RUNS_MAX)) do

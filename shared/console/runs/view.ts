@@ -7,7 +7,7 @@ import { RUN_STATES, type Run } from "./run.ts";
 export const RunHead = z.object({
   id: z.string(),
   kind: z.string(),
-  /** `cancelling`: the operation ends once its current steps are done. */
+  /** `cancelling`: an operator has cancelled the operation, and it ends once its current steps are done. */
   state: z.enum([...RUN_STATES, "cancelling"]),
   by: z.string(),
   /**

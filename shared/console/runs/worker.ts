@@ -10,8 +10,8 @@ import type { Run } from "./run.ts";
 import { createRunStore } from "./store.ts";
 
 /**
- * Carries out a run, continuing from its progress. An error stops the run, unless Redis is unavailable: then the run waits
- * for Redis.
+ * Carries out a run, and continues from its progress if there is any. An error stops the run. If the error is that Redis
+ * is unavailable, the run waits instead, and is taken again later.
  */
 export type DoRun = (work: RunWork) => Promise<void>;
 
@@ -32,7 +32,7 @@ const EVERY_MS = 1000;
 export type RunWorker = {
   /** Checks for a waiting run now. */
   wake(): void;
-  /** Takes no further runs, interrupts those in progress, and leaves them to other processes. */
+  /** Takes no further runs, and interrupts those in progress. Other processes continue them. */
   stop(): Promise<void>;
 };
 
@@ -54,8 +54,8 @@ export function startRunWorker(options: Options): RunWorker {
     taking = true;
     try {
       while (inProgress.size < atOnce && !stopped.signal.aborted) {
-        // Each taken run has a new holder name. Once a lease has expired, the former holder has lost the run, even if
-        // the same process takes it again.
+        // Each time a run is taken, the holder has a new name. So if a lease has expired, the former holder cannot change
+        // the run, even if the same process takes it again.
         taken += 1;
         const holder = `${own}-${taken}`;
         const run = await store.take(holder, leaseMs, Object.keys(kinds));
