@@ -10,26 +10,33 @@ import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { BeginWrite, Lane } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
-/** Outcome of a call, for its sender. A repeat gets the state and the job of the call that was queued first. */
+/**
+ * Result that the 202 reports to the sender. If the sender repeats a delivery, the result has the state and the job of
+ * the call that the first delivery queued.
+ */
 export type Accepted = {
   replayed: boolean;
   status: "accepted" | "failed" | "discarded";
   jobId: number;
-  /** Time until Redis has confirmed that it holds the call, in ms with one decimal. */
+  /** Time from sending the call to Redis until Redis has confirmed that it holds it, in ms with one decimal. */
   addMs: number;
 };
 
 type Deps = {
   enqueue: Enqueue;
-  /** Starts the deadline for writing one call. */
+  /**
+   * Begins the write of one call of this size, and with it the deadline for the write (shared/redis/retry-write.ts).
+   */
   beginWrite: BeginWrite;
 };
 
-/** Values to recognise repeats of a call: the hash of its body, and the time for which its record is kept. */
+/**
+ * Values by which Redis recognises repeats of a call: the hash of its body, and the time for which its record is kept.
+ */
 export type Repeat = Omit<Idempotency, "by">;
 
 type AcceptOptions = {
-  /** Undefined for a call without a delivery id. */
+  /** Undefined for a call without a delivery id, whose repeats cannot be recognised. */
   repeat: Repeat | undefined;
   /** Path of the call's endpoint, if an operator holds that endpoint. */
   heldAt?: string | undefined;
@@ -38,8 +45,9 @@ type AcceptOptions = {
 export type Accept = (call: JobCall, options: AcceptOptions) => Promise<Accepted>;
 
 /**
- * Resolves once the call is on disk in Redis. If the call has a delivery id, the same step stores the call's record. A
- * repeat within the idempotency window then finds this call. Throws `call.conflict` and the `queue.*` codes.
+ * Creates the function that queues a call. It resolves once the call is on disk in Redis. If the call has a delivery
+ * id, the same step stores a record of the call. If the sender repeats the delivery within the idempotency window, the
+ * repeat finds this record and queues no second call. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, { repeat, heldAt }) {
@@ -60,8 +68,9 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
 }
 
 /**
- * Returns an id that distinguishes two requests that bring the same delivery. It is short because each call's record
- * stores one.
+ * Returns a random id for one request. The record of a call stores the id of the request that created it. So a request
+ * that retries its write is not mistaken for a repeat of the delivery by another request. The id is short, because each
+ * record stores one.
  */
 function newRequestId(): string {
   return randomBytes(6).toString("base64url");
@@ -89,7 +98,10 @@ const STATUSES = {
   DISCARDED: "discarded",
 } as const satisfies Record<UnpaidState, Accepted["status"]>;
 
-/** Adds advice to `queue.outcome_unknown`: what happens if the sender sends the call again. */
+/**
+ * Adds a text for the sender to the error `queue.outcome_unknown`. It says what happens if the sender sends the call
+ * again.
+ */
 function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
   if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
   const { message: reason, retryAfterMs = RETRY_AFTER_MS } = error;

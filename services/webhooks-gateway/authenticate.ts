@@ -31,13 +31,15 @@ import { createPayPalCheck } from "./paypal-check.ts";
 import { createSignatureCheck, type SignatureProof } from "./signature-check.ts";
 import { createSnsCheck } from "./sns-check.ts";
 
-/** A request whose body the gateway will read. */
+/** A request whose body is being read and checked. */
 type Reading = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   /** Client address. */
   readonly address: string;
-  /** The whole body as received, set before the credential is checked. */
+  /**
+   * The whole body as received. It is set before the credential is checked, so that a refusal can be recorded with it.
+   */
   received?: Buffer;
   /** First bytes of the body, set while it arrives, if the endpoint keeps the bodies of refused requests. */
   beginning?: Buffer;
@@ -46,17 +48,18 @@ type Reading = {
 /** Checks the credential of an endpoint's requests. */
 export type Authentication = {
   /**
-   * Reads a request's body and checks its credential. All checks that need no body run before it is read. Throws
-   * `webhook.credential_rejected`, `webhook.keys_unavailable`, `request.encoding_unsupported`,
-   * `request.encoding_broken`, `request.too_large` and `request.over_budget`.
+   * Reads a request's body and checks its credential. Checks that need only the headers run first, so that the body of
+   * a request that they refuse is never read. Throws `webhook.credential_rejected`, `webhook.keys_unavailable`,
+   * `request.encoding_unsupported`, `request.encoding_broken`, `request.too_large` and `request.over_budget`.
    */
   readVerified(reading: Reading, lease: BodyLease): Promise<RequestValues>;
   headers(req: IncomingMessage): CredentialHeaders;
 };
 
 /**
- * Places in which the endpoint expects credentials (headers, query parameters and fields), and the credential headers
- * that the request has.
+ * Credentials that the endpoint expects and those that a request has, for the answer to a refused request. `wanted`
+ * lists the expected places: headers, query parameters and fields of the body. `came` lists the credential headers that
+ * the request has.
  */
 export type CredentialHeaders = {
   wanted: readonly string[];
@@ -67,8 +70,8 @@ export type CredentialHeaders = {
 };
 
 /**
- * Limit on a body that must be parsed before its credential is checked. Parsed objects may take many times the bytes of
- * the body.
+ * Limit on a body that must be parsed before its credential is checked, because the signature is in the body or covers
+ * parts of it. A stranger can send such a body, and its parsed objects may take many times its bytes in memory.
  */
 const UNVERIFIED_PARSED_BYTES_MAX = 1024 * 1024;
 
@@ -117,8 +120,9 @@ export function createAuthentication(
   }
 
   /**
-   * Checks the credential with the whole body. If the digest was computed while the body arrived, only a cheap
-   * comparison remains. It does not wait for the scheduler.
+   * Checks the credential once the whole body has arrived. If the check has hashed the body while it arrived, only a
+   * cheap comparison remains, which runs at once. Otherwise the scheduler decides when the check runs, because it must
+   * process the whole body.
    */
   async function checkWhole(
     { res, address }: Reading,
@@ -151,9 +155,10 @@ export function createAuthentication(
 }
 
 /**
- * Waits for the fetch that a check needs. During the wait, the body budget may refuse the request to free the body's
- * memory. If the fetch fails, resolves with a function that throws the error. The scheduler runs that function, so it
- * counts the refusal and charges the time of the check's first part.
+ * Waits while a check fetches something, such as a certificate. During the wait, the body budget may refuse the request
+ * to free the memory of its body. If the fetch fails, resolves with a function that throws the error. The caller passes
+ * this function to the scheduler, so that the scheduler counts the request as refused, with the time that its check has
+ * used.
  */
 function whileCuttable(lease: BodyLease, fetching: Promise<() => void>): Promise<() => void> {
   return new Promise((resolve, reject) => {
@@ -166,8 +171,8 @@ function whileCuttable(lease: BodyLease, fetching: Promise<() => void>): Promise
 }
 
 /**
- * Returns a function that passes each chunk of the body to the check. If the endpoint keeps the bodies of refused
- * requests, the function also copies the first bytes.
+ * Returns a function that passes each arriving chunk of the body to the check, which hashes it. If the endpoint keeps
+ * the bodies of refused requests for operators, the function also copies the first bytes.
  */
 function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignatureProof | undefined) {
   if (!endpoint.keep_rejected_bodies) return proof?.take;
@@ -179,7 +184,7 @@ function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignaturePro
   };
 }
 
-/** Returns whether the check must parse the body's JSON to verify the signature. */
+/** Returns whether the check must parse the body as JSON to find the signature or the signed values. */
 function readsJson(scheme: Scheme): boolean {
   return scheme.field !== undefined || signs("field", scheme);
 }
@@ -188,7 +193,9 @@ function signs(kind: "field" | "form", { signed = "" }: Scheme): boolean {
   return toParts(signed).some((part) => part.kind === kind);
 }
 
-/** Returns whether the endpoint's id, event type, route or handshakes read fields of the body. */
+/**
+ * Returns whether the endpoint reads fields of the body for the delivery id, the event type, the job or the handshakes.
+ */
 function readsFields({ delivery_id, event_type, route_by, handshakes }: EndpointToml): boolean {
   const templates = JSON.stringify([delivery_id, event_type, handshakes]);
   return route_by?.field !== undefined || /\{(?:body|cloudevent):/.test(templates);
@@ -236,7 +243,7 @@ function createSchemesCheck({ schemes }: Signed, endpoint: EndpointToml, { clock
   return (req) => withBoundedJson(refuse, begin(req));
 }
 
-/** Refuses JSON that is expensive to parse, before the check parses it. */
+/** Wraps a check that parses the body as JSON. The wrapped check first refuses JSON that is expensive to parse. */
 function withBoundedJson(refuse: (problem: string) => AppError, proof?: SignatureProof): SignatureProof {
   return {
     take: (chunk) => proof?.take(chunk),
@@ -267,19 +274,22 @@ function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml):
   throw codingUnsupported(coding, CODINGS, `Content-Encoding must be one of ${CODINGS.join(", ")}`);
 }
 
-/** Headers in which any known sender puts a credential. A refusal names those that the request has. */
+/**
+ * Headers in which any known sender puts a credential. If a credential is refused, the answer lists those that the
+ * request has. This shows, for example, that the endpoint is configured for another sender.
+ */
 const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
 function knownHeaders(): Set<string> {
-  // The mode `signature` is left out, because its endpoints configure their own headers. The algorithm is arbitrary,
-  // because HTTP signatures of all algorithms use the same headers.
+  // The auth mode `signature` is left out, because its endpoints configure their own headers. The mode for HTTP
+  // signatures needs an algorithm. Any will do, because HTTP signatures of all algorithms use the same headers.
   const http_signature = { algorithm: "ed25519" };
   const modes = AUTH_NAMES.filter((auth) => auth !== "signature").map((auth) => ({ auth, http_signature }));
   const described = [...Object.values(PRESETS).map(({ endpoint }) => endpoint), ...modes];
   return new Set(described.flatMap((each) => describedProof(each).places.headers));
 }
 
-/** Headers that the signature check needs besides the signature itself. */
+/** Headers that a request needs besides the signature itself, for example the time of signing. */
 function requiredHeadersOf(proof: Proof): string[] {
   if (proof.by === "http-signature") return ["content-digest"];
   return (schemesOf(proof) ?? []).flatMap(({ timestamp, require = {}, signed = "" }) => [

@@ -3,14 +3,17 @@ import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { BoundedMap } from "../../shared/platform/lifecycle/bounded-map.ts";
 
-/** Failing checks may use 1/PARTS of the process's time. */
+/** Checks that end with a refusal may use 1/PARTS of the process's time. */
 const PARTS = 4;
 /**
- * Time in ms by which failing checks may exceed their share before checks must wait. So a few wrong credentials delay
- * no check.
+ * Time in ms by which failing checks may exceed their share before further checks must wait. Because of this reserve, a
+ * few wrong credentials delay no check.
  */
 const ADVANCE_MS = 100;
-/** Limit on the time in ms that is charged for one check. A longer check was interrupted by the operating system. */
+/**
+ * Limit on the time in ms that is charged for one check. If a check seems to take longer, the operating system has
+ * probably paused the process.
+ */
 const CHECK_MS_MAX = 1000;
 const WAIT_MS_MAX = 5000;
 /** Limit on addresses whose refusals are counted. Beyond this number the oldest entry is forgotten. */
@@ -24,7 +27,10 @@ type PendingCheck = {
   readonly lease: Pick<BodyLease, "wait">;
   /** Size of the body. */
   readonly bytes: number;
-  /** Time that earlier parts of this request's check took. */
+  /**
+   * Time in ms that earlier parts of this request's check took. A check has several parts if it fetches something in
+   * between.
+   */
   tookMs?: number;
 };
 
@@ -32,7 +38,7 @@ export type CheckScheduler = {
   /**
    * Runs a check that parses, sorts or hashes the whole body. Throws what the check throws. Throws
    * `request.over_budget` if the request waits too long, the client disconnects, or the body budget refuses the request
-   * to free memory. A check may have several parts, and each part waits for its own turn.
+   * to free memory. If a check has several parts, call this function for each; each waits for its own turn.
    */
   run<Result>(request: PendingCheck, check: () => Result): Promise<Result>;
 };
@@ -40,14 +46,15 @@ export type CheckScheduler = {
 type Turn = { request: PendingCheck; begin(): void };
 
 /**
- * Limits the time that the process spends on wrong credentials. A check that succeeds is not counted. Once failing
- * checks have used their share of the time, all checks wait. Requests from addresses with fewer refusals go first, then
- * requests with smaller bodies. A small body takes less time to check, and need not wait behind large bodies with wrong
- * credentials. If memory runs short, the body budget can still refuse a waiting request (body-budget.ts).
+ * Limits the time that the process spends on wrong credentials. Only checks that fail are counted. Whether a check will
+ * fail is not known before it runs. So once failing checks have used their share of the time, all checks wait. Requests
+ * from addresses with fewer refusals go first, then requests with smaller bodies. A small body takes less time to
+ * check, and need not wait behind large bodies with wrong credentials. If memory runs short, the body budget can still
+ * refuse a waiting request (body-budget.ts).
  */
 export function createCheckScheduler(): CheckScheduler {
   const waiting = new Set<Turn>();
-  /** Number of refusals by address. All are forgotten once failing checks are within their share again. */
+  /** Number of refusals by address. The numbers are cleared once failing checks are within their share again. */
   const refusals = new BoundedMap<string, number>(ADDRESSES_MAX);
   /** Time by `performance.now()` at which failing checks are within their share again. */
   let usedUntil = 0;

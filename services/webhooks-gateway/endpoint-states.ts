@@ -13,10 +13,11 @@ export type HeldAtOf = (path: string) => string | undefined;
 const RETRY_AFTER_MS = 60_000;
 
 /**
- * Caches the states (held, disabled) that operators give to endpoints. Each partition of Redis stores a copy, because
- * the script that enqueues a call reads the states in the call's own partition. The gateway checks each partition once
- * a second. Operators write to partition 0, so its check reads their settings (`read`). The check of each other partition
- * also copies them there (`sync`). The gateway accepts requests only after the first check.
+ * Caches the states (held, disabled) that operators give to endpoints. Operators write these states to partition 0 of
+ * Redis. Each other partition stores a copy, because the script that enqueues a call (enqueue.lua) reads them in the
+ * call's own partition. The gateway checks each partition once a second, and reads the states on this occasion. The
+ * check of partition 0 calls `read`. The check of any other partition calls `sync`, which also copies the states to
+ * that partition. The gateway accepts requests only after the first check.
  */
 export function createEndpointStates(partitions: Partitions) {
   const readSettings = createReadEndpointSettings(partitions.control);

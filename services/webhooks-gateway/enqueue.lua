@@ -1,9 +1,10 @@
 -- Adds calls to their queues, unless they are already known. `data` is a call in the form in which it is stored. `by`
--- is the id of the request that creates the call; it is empty for a call without a delivery id. `heldAt` is the path of
--- the call's endpoint if the gateway knows it as held, otherwise empty. A call with `heldAt` is held, unless an
--- operator has enabled the endpoint since. Returns for each call NEW, CONFLICT, the known call's state and job, or
--- ERROR and the error. An error of one call does not affect the others. The record is written after the call is added,
--- so that no record QUEUED lacks its call.
+-- is the id of the request that brings the call; it is empty for a call without a delivery id. `heldAt` is the path of
+-- the call's endpoint if the gateway's cache shows the endpoint as held, otherwise empty. A call with `heldAt` is held,
+-- unless an operator has enabled the endpoint since the gateway filled its cache. Returns for each call NEW, CONFLICT,
+-- the known call's state and job, or ERROR and the error. An error of one call does not affect the others. The record
+-- of a call is written after the call is added. So if an error stops the script in between, there is no record that
+-- says QUEUED for a call that is in no queue.
 local prefix = ARGV.prefix .. ':'
 --@include "../../shared/queue/add.lua"
 

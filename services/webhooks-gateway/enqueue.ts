@@ -10,11 +10,12 @@ import { list, text } from "../../shared/redis/reply.ts";
 import { byLane, type Lane } from "../../shared/redis/retry-write.ts";
 import enqueueLua from "./enqueue.lua";
 
-/** Values stored in a call's record to recognise its repeats. */
+/** Values that a call's record in Redis stores, so that repeats of the call are recognised. */
 export type Idempotency = {
   /**
-   * Id of the request that creates the call. If that request retries the write after a lost reply, the result is `new`
-   * again, not `known`.
+   * Id of the request that brings the call; the call's record stores the id of the request that created it. If Redis'
+   * reply is lost, the request writes again with the same id. The result is then `new`, and not `known` as for a
+   * repeat.
    */
   by: string;
   /** Hash of the body. A repeat's body must have the same hash. */
@@ -27,8 +28,9 @@ export type Idempotency = {
 export type UnpaidState = Exclude<RecordState, RefundState>;
 
 /**
- * Result of adding a call. `job` is the key of the known call's job. It may differ from the job in the current
- * configuration.
+ * Result of adding a call. It is `conflict` if a call with the same id and another body is known. For a known call,
+ * `job` is the key of the job for which the call was queued. The configuration may since have given its endpoint
+ * another job.
  */
 export type Enqueued =
   | { kind: "new" }
@@ -37,8 +39,8 @@ export type Enqueued =
 
 /**
  * Adds a call to the queue of its job, unless `idempotency` shows that it is known. Resolves once Redis has replied.
- * Without `idempotency` the result is always `new`; a call that is already in its queue is not added again. `heldAt` is
- * the path of the call's endpoint if an operator holds it. Throws `record.unreadable`.
+ * Without `idempotency` the result is always `new`, even if the call is already in its queue; it is not added twice.
+ * `heldAt` is the path of the call's endpoint if an operator holds it. Throws `record.unreadable`.
  */
 export type Enqueue = (
   call: JobCall,
@@ -57,9 +59,10 @@ const ENQUEUE = defineScript({
 });
 
 /**
- * Sends small calls of the same event-loop turn to Redis in one script call. The gateway's connection must fail fast
- * (connectForRequests). `large` is the same partition over the connection for large writes. Over that connection, each
- * script call adds only one call.
+ * Creates the function that adds calls to the queues of one partition. Small calls of the same event-loop turn are sent
+ * to Redis in one script call. `partition` must have a connection that rejects commands at once while Redis is away
+ * (connectForRequests), because clients wait for the answer. `large` is the same partition over the connection for
+ * large writes, where each script call adds only one call.
  */
 export function createEnqueue(partition: Partition, large = partition): Enqueue {
   const { prefix, keys } = partition;
@@ -81,8 +84,8 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
 type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 
 /**
- * Number of hex digits of the body's hash in a record: 128 bits. The hash is shortened because Redis keeps a record for
- * each delivery.
+ * Number of hex digits of the body's hash that a record stores: 128 bits. The hash is shortened to save memory, because
+ * Redis keeps a record for each delivery.
  */
 const BODY_HASH_DIGITS = 32;
 

@@ -2,21 +2,24 @@ import { addressKey, networksOf } from "../../shared/http/ip/address.ts";
 import { BoundedMap } from "../../shared/platform/lifecycle/bounded-map.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 
-/** Size of the allowance: this many fetches may begin at once, and the same number is added each minute. */
+/**
+ * Size of the allowance. At most this many fetches can be saved up, and the same number is added in the course of each
+ * minute.
+ */
 const FETCHES = 30;
 /**
- * Time in ms for which a network is remembered after a fetch that it caused, unless the fetched document verifies a
- * delivery.
+ * Time in ms for which a client's network is remembered after it has caused a fetch. It is forgotten at once if the
+ * fetched document verifies a delivery, because the sender then caused the fetch.
  */
 const REMEMBERED_MS = 3_600_000;
 /** Limit on remembered networks. Beyond this number the oldest is forgotten. */
 const NETWORKS_MAX = 10_000;
 
 /**
- * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. After a
- * fetch, a client's network may fetch again only while more than half of the allowance is left, until the fetched
- * document has verified a delivery. So each network of a flood gets at most one fetch from the last half. The rest of
- * that half is left for the sender.
+ * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. A network
+ * whose last document has verified no delivery yet may fetch again only while more than half of the allowance is left.
+ * So in a flood of forged requests, each network gets at most one fetch from the last half. The rest of that half is
+ * left for the real sender.
  */
 export class FetchAllowance {
   readonly #clock: Clock;
@@ -41,7 +44,7 @@ export class FetchAllowance {
     const isUnverified = last !== undefined && now - last.at < REMEMBERED_MS;
     if (this.#left < 1 + (isUnverified ? FETCHES / 2 : 0)) return false;
     this.#left -= 1;
-    this.#unverified.delete(network); // so that the entry becomes the newest
+    this.#unverified.delete(network); // so that `set` adds the entry as the newest
     this.#unverified.set(network, { at: now, url });
     return true;
   }

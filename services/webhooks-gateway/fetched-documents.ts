@@ -7,19 +7,26 @@ import { FetchAllowance } from "./fetch-allowance.ts";
 /** Least time in ms between two fetches of the same document. */
 const FETCH_EVERY_MS = 60_000;
 /**
- * Time in ms after which a failed fetch is retried. Amazon SNS sends a message again after 20 s, and only three times.
+ * Time in ms after which a failed fetch may be tried again. It is short because some senders give up soon: Amazon SNS
+ * sends a message again after 20 s, and only three times.
  */
 const RETRY_MS = 5000;
-/** Age in ms from which a document is fetched again in the background while it is still used. */
+/**
+ * Age in ms from which a request that uses a document also causes it to be fetched again, without waiting for the
+ * fetch.
+ */
 const FRESH_MS = 3_600_000;
-/** Age in ms from which a document is no longer used. Its owner may have withdrawn a key in it. */
+/** Age in ms from which a document is no longer used, because its owner may have withdrawn a key in it. */
 const KEPT_MS = 24 * 3_600_000;
 /**
  * Limit on kept documents, counted separately for those that have verified a delivery and for the rest. An endpoint
  * needs few: the topics of one region at Amazon SNS, for example, share certificates.
  */
 const DOCUMENTS_MAX = 16;
-/** Limit on remembered failed URLs. The limit on fetches (fetch-allowance.ts) permits fewer failures within RETRY_MS. */
+/**
+ * Limit on remembered URLs whose fetch failed. This is enough, because fetch-allowance.ts permits fewer fetches within
+ * RETRY_MS.
+ */
 const FAILURES_MAX = 64;
 
 type Options = {
@@ -44,10 +51,11 @@ type Kept<Document> = {
 type Fetch<Document> = { readonly at: number; readonly document: Promise<Document> };
 
 /**
- * Fetches and keeps the documents that verify the deliveries of one endpoint, such as key sets and certificates. The
- * request that names the URL of a document is not verified yet, so it may come from a stranger and name any URL. So an
- * allowance limits the fetches. Documents that have verified a delivery are kept apart, so that documents of strangers
- * cannot displace them. Requests that need the same document share one fetch.
+ * Fetches and keeps the documents that verify the deliveries of one endpoint, such as key sets and certificates. A
+ * document is fetched for a request that is not verified yet. A stranger may have sent it, and may choose the URL that
+ * it names. So an allowance limits the fetches. Documents that have verified a delivery are kept in a list of their
+ * own, so that documents that strangers name cannot displace them. Requests that need the same document share one
+ * fetch.
  */
 export class FetchedDocuments<Document> {
   readonly #options: Options;
@@ -58,7 +66,10 @@ export class FetchedDocuments<Document> {
   readonly #running = new Map<string, Fetch<Document>>();
   readonly #failedAt = new BoundedMap<string, number>(FAILURES_MAX);
 
-  /** Takes over the documents that were kept before a reload, if `parse` still accepts them. */
+  /**
+   * Takes over the documents that the previous object kept before a reload of the configuration, if `parse` accepts
+   * them.
+   */
   constructor(options: Options, parse: Parse<Document>, earlier?: FetchedDocuments<unknown>) {
     this.#options = options;
     this.#parse = parse;
@@ -69,9 +80,9 @@ export class FetchedDocuments<Document> {
   }
 
   /**
-   * Yields documents until the caller finds its key: first the kept document, then newer ones. Ends after a document
-   * whose fetch began later than this call. Throws `webhook.keys_unavailable` if a newer document may exist but cannot
-   * be fetched now.
+   * Yields versions of one document until the caller finds the key that it needs. First comes the kept version, then
+   * newer ones. The last one is a version whose fetch began after this call. Throws `webhook.keys_unavailable` if a
+   * newer document may exist but cannot be fetched now.
    */
   async *versions(url: string, address: string): AsyncGenerator<Document, undefined> {
     const askedAt = this.#options.clock();
@@ -183,7 +194,10 @@ function unavailable(reason: string, retryAfterMs: number): AppError {
   return new AppError("webhook.keys_unavailable", { reason, retryAfterMs });
 }
 
-/** Documents of all endpoints. After a reload, the new gateway takes over the documents of the previous one. */
+/**
+ * Documents of all endpoints. After a reload of the configuration, the new gateway takes over the documents of the
+ * previous one.
+ */
 export class DocumentsOfEndpoints {
   readonly #options: Omit<Options, "path">;
   readonly #earlier: ReadonlyMap<string, FetchedDocuments<unknown>>;

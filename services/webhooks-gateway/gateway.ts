@@ -86,27 +86,33 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
 type Options = CallsHost & {
   webhooks: WebhooksToml;
   serviceId?: number | undefined;
-  /** Path at which the host's server mounts the handler, if it does. */
+  /** Path below which the host program's server mounts the handler, if the gateway runs in another program. */
   mountPath?: string | undefined;
-  /** Fetches a document that verifies deliveries, or a URL that confirms a subscription. Rejects with the reason. */
+  /**
+   * Fetches a document that verifies deliveries, such as a certificate, or a URL that confirms a subscription. Rejects
+   * with the reason.
+   */
   getText?: (url: string) => Promise<string>;
   /** Trusted certificate authorities in PEM, instead of Node's. */
   rootCertificates?: readonly string[];
-  /** Documents of the previous gateway in this process, before a reload. */
+  /** Documents of the gateway that this process had before it reloaded its configuration. */
   earlierDocuments?: DocumentsOfEndpoints | undefined;
 };
 
 /** @internal */
 export type ComposedGateway = Gateway & { documents: DocumentsOfEndpoints };
 
-/** Limits on a document that is fetched before the request is verified. Amazon SNS waits 15 s for an answer. */
+/**
+ * Limits on the fetch of a document or URL. The timeout leaves enough time for the answer to the request that waits for
+ * the fetch: Amazon SNS waits 15 s for an answer.
+ */
 const FETCH_LIMITS = { bytesMax: 256 * 1024, timeoutMs: 5000 };
 
 function fetchText(url: string): Promise<string> {
   return fetchTextOf(new URL(url), FETCH_LIMITS);
 }
 
-/** @internal Composes the gateway from its parts. It holds no state that replicas must share. */
+/** @internal Composes the gateway from its parts. All state that replicas must share is in Redis. */
 export function composeWebhooksGateway(options: Options): ComposedGateway {
   const { webhooks, postern, partitions, serviceId = 0, clock = systemClock } = options;
   const partition = partitions.control;
@@ -192,7 +198,7 @@ export function composeWebhooksGateway(options: Options): ComposedGateway {
   };
 }
 
-/** Returns the time in ms that requests in flight may take to end. */
+/** Returns the time in ms for which a shutdown waits for requests in flight: long enough to write the largest call. */
 function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: PosternToml): number {
   const bytesMax = Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
   return limits.enqueue_timeout_ms + extraMs(storedBytesOf(bytesMax)) + 5000;

@@ -18,7 +18,7 @@ export type HandshakeAnswer = {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** True if anyone can get this answer, because the handshake needs no proof. */
+  /** True if the handshake needs no proof, so that any client can get this answer. */
   needsNoProof: boolean;
 };
 
@@ -32,13 +32,13 @@ type Incoming = {
 type HandshakeToml = EndpointToml["handshakes"][number];
 
 /**
- * Form of a text whose MAC answers a handshake. The MAC uses the same key as the signatures of deliveries. So a
- * delivery whose body has this form is refused, because a stranger could have got its signature from a handshake's
- * answer.
+ * Form of a challenge: a text that some senders send in a handshake, and whose MAC they expect in the answer. The MAC
+ * uses the same key as the signatures of deliveries. So a stranger can send a body as a challenge, and gets its
+ * signature. A delivery whose body has this form is therefore refused.
  */
 export const HANDSHAKE_TEXT = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 
-/** Form of text that a handshake's answer may repeat: visible ASCII, with spaces only inside. */
+/** Form of the request's text that a handshake's answer may repeat: visible ASCII, with spaces only inside. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
 /** Largest form body of a handshake. Such a form has one or two fields. */
@@ -48,8 +48,8 @@ type Deps = {
   admission: Admission;
   takeSecret: TakeSecret;
   /**
-   * Performs what a signed handshake asks for, such as confirming a subscription, before the handshake is answered.
-   * Undefined if there is nothing to perform.
+   * Does what a signed handshake asks for before it is answered: confirms a subscription at Amazon SNS. Undefined for
+   * endpoints of other senders.
    */
   confirm?: ((values: RequestValues) => Promise<void>) | undefined;
 };
@@ -61,12 +61,13 @@ type Deps = {
 export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret, confirm }: Deps) {
   const handshakes = endpoint.handshakes.map((each) => ({ ...each, matches: createMatches(each) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
-  // A request that has the `form` of a handshake and a valid signature counts as a handshake, not as a delivery.
+  // A handshake with a `form` needs no signature. If such a request has one, it is checked like a delivery
+  // (`couldBeDelivery`). This list recognises it afterwards, so that it is not queued.
   const signed = handshakes.filter(({ proof, form }) => proof === "credential" || form !== undefined);
   const hasCredential = createHasCredential(endpoint);
   /**
-   * Returns whether a handshake without proof has the method of a delivery. If so, a request that has a credential is
-   * checked like a delivery.
+   * Returns whether a request that looks like this handshake could be a delivery. It could if the handshake needs no
+   * proof and has the method of a delivery. If such a request has a credential, it is checked like a delivery.
    */
   const couldBeDelivery = ({ proof, method }: HandshakeToml) =>
     proof === "none" && (endpoint.methods as readonly string[]).includes(method);
@@ -74,7 +75,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
   /**
    * Answers a handshake that does not need the credential of a delivery. Returns undefined if the request is not such a
    * handshake. Throws `webhook.handshake_refused` if the handshake's proof is wrong. Only a handshake that brings a new
-   * secret writes to Redis. So all others are answered even while the gateway accepts no calls.
+   * secret writes to Redis, and needs a gateway that accepts calls. All other handshakes are answered at any time.
    */
   async function answerUnsigned(request: Incoming, lease: BodyLease): Promise<HandshakeAnswer | undefined> {
     const { req, address } = request;
@@ -147,8 +148,8 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 export type Handshakes = ReturnType<typeof createHandshakes>;
 
 /**
- * Returns a function that tells whether a request has a credential, right or wrong, in any place where the endpoint
- * expects one.
+ * Returns a function that tells whether a request has a credential, right or wrong, in a header or query parameter in
+ * which the endpoint expects one.
  */
 function createHasCredential(endpoint: EndpointToml) {
   const { headers, queries } = credentialPlaces(endpoint.proof, endpoint);
@@ -172,12 +173,15 @@ function createMatches({ method, when }: HandshakeToml) {
     });
 }
 
-/** Compares a value with the wanted text. A star at the end of `wanted` matches any text. */
+/** Compares a value with the wanted text. If `wanted` ends with a star, only the text before the star must match. */
 function isWanted(value: string, wanted: string): boolean {
   return wanted.endsWith("*") ? value.startsWith(wanted.slice(0, -1)) : value === wanted;
 }
 
-/** Reads a body whose Content-Length is small. Any other body stays unread and counts as empty. */
+/**
+ * Reads the body if its Content-Length is small. Any other body stays unread and counts as empty, because it cannot be
+ * the form of a handshake.
+ */
 async function readForm({ req, res }: Incoming, lease: BodyLease): Promise<Buffer> {
   const { "content-length": length, "content-encoding": coding } = req.headers;
   const isSmall = length !== undefined && Number(length) <= FORM_BYTES_MAX && coding === undefined;
@@ -211,8 +215,8 @@ function refused(reason: string): AppError {
 }
 
 /**
- * Creates the refusal for an endpoint that is not open. Only the log's reason names the command that opens it, because
- * the sender cannot run that command.
+ * Creates the error for a handshake that brings a new secret while no operator has opened the endpoint for one. Only
+ * the reason in the log names the command that opens it, because the sender cannot run that command.
  */
 function notOpen(): AppError {
   const publicDetail = "the endpoint is not open for a new secret";
@@ -222,7 +226,10 @@ function notOpen(): AppError {
   });
 }
 
-/** Refusal of a wrong verify token. It counts as a refused credential of the client's address. */
+/**
+ * Refusal of a wrong verify token. It counts towards the limit on wrong credentials of the client's address
+ * (refuse.ts).
+ */
 export class WrongVerifyToken extends AppError {
   constructor(parameter: string) {
     const reason = `the query parameter ${parameter} does not match verify_token`;

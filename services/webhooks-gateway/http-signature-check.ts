@@ -22,11 +22,14 @@ import type { Check, CheckDeps } from "./check.ts";
 import { mostUseful, outcomeOf, type SignatureProof } from "./signature-check.ts";
 import { checkTime } from "./signature-timestamp.ts";
 
-/** Limit on signatures of a request. The sender and each proxy on the way may add one. */
+/** Limit on signatures of a request. The sender and each proxy between it and the gateway may add one. */
 const SIGNATURES_MAX = 4;
 /** Limit on covered components of a signature. Senders cover about a dozen. */
 const COMPONENTS_MAX = 64;
-/** Limit on keys to try for one key id. A key directory may give the same id to many keys. */
+/**
+ * Limit on keys to try for one key id. Without it, a key directory with many keys of the same id would cause many
+ * verifications.
+ */
 const KEYS_OF_ID_MAX = 2;
 
 type Endpoint = Pick<EndpointToml, "path" | "public_url" | "secret" | "encoded_bodies">;
@@ -36,9 +39,10 @@ type Candidate = { readonly base: Buffer; readonly signature: Buffer; readonly k
 type Attempt = Candidate & { readonly key: NamedKey };
 
 /**
- * Checks HTTP Message Signatures (RFC 9421). The signature is verified before the body is read, and the signed
- * `Content-Digest` (RFC 9530) then verifies the body. One valid signature with the endpoint's tag and all required
- * components suffices. A key directory is queried only for a signature that meets all other requirements. Throws
+ * Checks HTTP Message Signatures (RFC 9421). The signature covers the header `Content-Digest` (RFC 9530), and is
+ * verified before the body is read. The digest then verifies the body. A request may have several signatures. One valid
+ * signature with the endpoint's tag and all required components suffices. A key directory is a URL at which the sender
+ * publishes its keys. It is queried only for a signature that meets all other requirements. Throws
  * `webhook.credential_rejected` and `webhook.keys_unavailable`.
  */
 export function createHttpSignatureCheck(
@@ -104,8 +108,8 @@ export function createHttpSignatureCheck(
 }
 
 /**
- * Creates the function that finds the keys that the signatures name. If the keys come from a key directory, the
- * function also yields newer keys, in case the first ones do not verify.
+ * Creates the function that yields the keys that the signatures name by `keyid`. If the keys come from a key directory,
+ * the function yields the cached keys first. If none of them verifies a signature, it yields newly fetched ones.
  */
 function createFindKeys(
   { algorithm, directory }: HttpSignature,
@@ -146,8 +150,8 @@ function componentsOf({ value: items }: Member): Component[] {
 type Kind = "string" | "number";
 
 /**
- * Known parameters of a signature (RFC 9421, section 2.3). Unknown ones are refused because they may restrict the
- * signature.
+ * Known parameters of a signature (RFC 9421, section 2.3). A signature with an unknown parameter is refused, because
+ * the parameter may restrict where the signature is valid.
  */
 const PARAMETERS: Readonly<Record<string, Kind>> = {
   created: "number",
@@ -197,7 +201,10 @@ const HASHES: readonly { readonly name: string; readonly hash: string; readonly 
   { name: "sha-512", hash: "sha512", size: 64 },
 ];
 
-/** Reads the strong digests of Content-Digest: one or two. Weak and unknown ones are ignored. */
+/**
+ * Reads the digests of Content-Digest by SHA-256 and SHA-512; at least one must be present. Digests by other algorithms
+ * are ignored.
+ */
 function readDigests(req: IncomingMessage): Digest[] {
   const members = dictionaryOf(req, "content-digest");
   const digests = HASHES.flatMap(({ name, hash, size }) => {
@@ -211,7 +218,10 @@ function readDigests(req: IncomingMessage): Digest[] {
   return digests;
 }
 
-/** Hashes the body while it arrives, and then compares the digests. */
+/**
+ * Creates the check of the body. It hashes the body while it arrives, and then compares the hashes with the signed
+ * digests.
+ */
 function digestProof(digests: readonly Digest[]): SignatureProof {
   const running = digests.map(({ hash, bytes }) => ({ hash: createHash(hash), bytes }));
   let taken = 0;

@@ -8,16 +8,18 @@ import { needHeader, rejected } from "../../shared/webhook-auth/rejected.ts";
 import type { Check, CheckDeps } from "./check.ts";
 
 const TOKEN_CHARS_MAX = 16 * 1024;
-/** Accepted difference between the issuer's clock and ours. */
+/** Accepted difference between the issuer's clock and the gateway's. */
 const SKEW_SECS = 60;
 
-/** Header of a token that is not verified yet. `alg` is one of the endpoint's algorithms. */
+/**
+ * Header of a token whose signature is not verified yet. Its `alg` is one of the algorithms that the endpoint accepts.
+ */
 type Header = { readonly alg: AlgorithmName; readonly kid: string | undefined };
 
 /**
  * Checks the signed token (JWT) of a request (RFC 7519, RFC 8725). Throws `webhook.credential_rejected` and
- * `webhook.keys_unavailable`. A token can name one of the configured keys by its `kid`. The token's headers `jku`,
- * `x5u` and `jwk`, which could bring another key, are ignored.
+ * `webhook.keys_unavailable`. A token can name one of the configured keys by its `kid`. Its headers `jku`, `x5u` and
+ * `jwk` are ignored, because with them a stranger could name a key of their own.
  */
 export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, deps: CheckDeps): Check {
   const { issuers, audience, algorithms, claims } = proof;
@@ -39,7 +41,8 @@ export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, 
     let mismatch: unknown;
     const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }) => {
       const header = { alg: alg as AlgorithmName, kid: kidOf(kid) };
-      // Without a kid, a token with a new key would look like one with a wrong signature.
+      // A `kid` that is not in the cached key set shows that the issuer has a new key. A token without a kid cannot
+      // show this. If the issuer signed it with a new key, it would look like a token with a wrong signature.
       if (isFetched && header.kid === undefined) throw rejected("malformed", "the token must have a kid");
       for (let next = await versions.next(); !next.done; next = await versions.next()) {
         const keys = keysFor(next.value, header);
@@ -47,8 +50,8 @@ export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, 
       }
       throw mismatch ?? rejected("mismatch", "no key of the key set has the kid and alg of the token");
     };
-    // If the signature does not match the key, the issuer may have replaced the key under the same kid: try the newer
-    // key set.
+    // If the signature does not match the key, the issuer may have replaced the key under the same kid. So the loop
+    // runs again, and `keyOf` then continues with the next, newer key set.
     for (;;) {
       try {
         const { payload } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(now) });
@@ -63,7 +66,10 @@ export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, 
 
 type SetsFor = (address: string) => AsyncIterator<readonly NamedKey[]>;
 
-/** Yields the issuer's key sets from a URL, newer ones if needed, until one verifies the token. */
+/**
+ * Creates the function that yields the issuer's key sets from a URL. The cached set comes first. If the caller asks for
+ * more, newly fetched ones follow.
+ */
 function fetchedSets(url: string, { path }: { readonly path: string }, { documents }: CheckDeps): SetsFor {
   const sets = documents.open(path, parseKeySet);
   return (address) => sets.versions(url, address);
@@ -92,7 +98,10 @@ function kidOf(kid: unknown): string | undefined {
   throw rejected("malformed", "the kid of the token must be text");
 }
 
-/** Returns the only matching key. Several matches are refused, because the choice would depend on their order. */
+/**
+ * Returns the only key that may have signed the token. If there are several, the token is refused, because the choice
+ * would depend on their order in the key set.
+ */
 function onlyKey([first, ...more]: readonly NamedKey[]): KeyObject {
   if (more.length > 0) throw rejected("mismatch", "several keys of the key set fit the token");
   return (first as NamedKey).key;

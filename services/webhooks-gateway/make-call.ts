@@ -40,13 +40,16 @@ import {
 export type MadeCall = {
   call: JobCall;
   /**
-   * Body hash that a repeat must match. If the hash is empty, the delivery id alone identifies a repeat. Undefined if
-   * the call has no delivery id, so that no repeat can be recognised.
+   * Hash that the body of a repeat must have. If it is empty, a delivery with the same delivery id is a repeat, with
+   * any body. Undefined if the call has no delivery id, so that no repeat can be recognised.
    */
   repeat: { bodySha256: string } | undefined;
-  /** Receiver that the request names, if only a wildcard of `callback_hosts` allows it. */
+  /**
+   * Receiver that the request names for the call's callback. Undefined unless only a wildcard of `callback_hosts`
+   * allows it: such receivers are counted (shared/ingress/named-receivers.ts).
+   */
   receiverByWildcard: string | undefined;
-  /** Part of the configured delivery id that the request lacks. */
+  /** Part of the configured delivery id that the request lacks, for the log. Undefined if the request has all parts. */
   noId?: string | undefined;
 };
 
@@ -61,8 +64,8 @@ type Options = {
   metadataPrefix: string;
   readCallback: ReadCallback;
   /**
-   * Returns the token and URL of a call's result, for the receiver of its callback. Undefined if the gateway has no
-   * secret for result tokens.
+   * Returns the token and URL with which the receiver of a call's callback can read the call's result. Undefined if the
+   * gateway has no secret for result tokens.
    */
   accessOf: ((callId: string) => ResultAccess) | undefined;
   /** Returns a random id for a call of this job. */
@@ -83,8 +86,8 @@ export function createMakeCall(
   { serviceId, metadataPrefix, readCallback, accessOf, newCallId, clock }: Options,
 ): MakeCall {
   const keys = platformKeys(metadataPrefix);
-  // The template already has the key of the call id, because adding a computed key later makes the object slow to
-  // create and to serialize.
+  // The template already has an empty value for the call id. The call id's key is computed from the metadata prefix. If
+  // a computed key is added to an object later, the object is slow to create and to serialize.
   const template = {
     [keys.serviceId]: String(serviceId),
     [WEBHOOK_PATH]: endpoint.path,
@@ -133,8 +136,9 @@ export function createMakeCall(
 }
 
 /**
- * Chooses a request's job by its event, and then applies the filter. An event without a job is dropped before the
- * filter runs, so that the filter cannot fail for an event that would be dropped anyway.
+ * Creates the function that chooses a request's job by its event (`route_by`) and then applies the endpoint's filter
+ * (`when`). An event without a job is dropped before the filter runs. So the filter cannot refuse, with an error, an
+ * event that would be dropped anyway.
  */
 function createRoute(endpoint: EndpointToml) {
   const jobOf = createJobOf(endpoint);
@@ -171,16 +175,18 @@ function createJobOf({ job_id, route_by }: EndpointToml): JobOf {
 }
 
 /**
- * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call. A delivery with
- * the same delivery id and another body is a repeat, a conflict or another call. The credential decides which.
+ * Creates the function that derives a call's id from the delivery id. All replicas then give the same delivery the same
+ * call id. If two deliveries have the same delivery id and different bodies, the second one is a repeat, a conflict or
+ * another call. The kind of credential decides which.
  *
- * If the request contains a secret, such as a bearer token, only the sender can choose the delivery id. Another body is a
- * conflict.
- * If a signature covers the delivery id, another body is a repeat, because some senders count their attempts in it.
- * A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, only that
- * account chooses the ids, and another body is a repeat. If it accepts several accounts, another body is a conflict,
- * because one account could use another's id.
- * In all other cases a stranger could send another body with the same delivery id. So another body is another call.
+ * - If the request contains a secret, such as a bearer token, only the sender can choose the delivery id. Another body is
+ *   a conflict.
+ * - If a signature covers the delivery id, another body is a repeat, because some senders count their attempts in the
+ *   body.
+ * - A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, only that
+ *   account chooses the ids, and another body is a repeat. If it accepts several accounts, another body is a conflict,
+ *   because one account could use another's id.
+ * - In all other cases a stranger could send another body with the same delivery id. So another body is another call.
  */
 function createNameCall(endpoint: EndpointToml) {
   const { path, proof } = endpoint;
@@ -206,8 +212,9 @@ function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) =
   if (endpoint.delivery_id === undefined) return () => ({});
   const template = toParts(endpoint.delivery_id);
   const eventHeaders = eventHeadersOf(endpoint);
-  // The runner gets the id in a header. An id from a field or the event type may be any text, and the id of a batch may
-  // be long. If such an id does not fit into a header, its hash is used.
+  // The runner gets the delivery id in a header, which must be short and visible ASCII. An id from a field or from the
+  // event type may be any text, and the id of a batch may be long. If such an id does not fit into a header, its hash
+  // is the delivery id.
   const mayBeAnyText = template.some(
     (part) => readsJson(part) || headersOf(part).some((name) => eventHeaders.includes(name)),
   );
@@ -231,8 +238,9 @@ function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) =
 
 /**
  * Returns a function that tells whether a body may have been decoded wrongly. A signature of the received bytes does
- * not cover Content-Encoding. If a stranger sends a recorded delivery again without that header, or with another
- * coding, its id cannot be read. It would become a new call each time.
+ * not cover the header Content-Encoding. So a stranger can send a recorded compressed delivery again without that
+ * header, or with another coding. Its signature is valid, but the delivery id in its body cannot be read. Unless it is
+ * refused, it becomes a new call each time.
  */
 function createIsUnreadable({ proof, encoded_bodies }: EndpointToml, template: readonly Part[]) {
   const isDecodedAfter = encoded_bodies === "decode" && proof.by === "schemes" && proof.over === "received";
@@ -277,7 +285,7 @@ function createAddMetadata(endpoint: EndpointToml): AddMetadata {
   };
 }
 
-/** Adds a value of the request to the metadata. An empty value counts as absent. */
+/** Adds a value of the request to the metadata, unless it is missing or empty. */
 function put(metadata: Record<string, string>, key: string, found: Lookup, bytesMax: number): void {
   if ("problem" in found ? found.problem === "missing" : found.value === "") return;
   const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
@@ -288,7 +296,8 @@ function put(metadata: Record<string, string>, key: string, found: Lookup, bytes
 }
 
 /**
- * Adds the event type. HTTP may change text that is not visible ASCII, so such a type goes encoded into another header.
+ * Adds the event type. The runner gets it as a header, and HTTP may change text that is not visible ASCII. Such an
+ * event type is therefore encoded, and put into a header of its own.
  */
 function putEvent(metadata: Record<string, string>, found: Lookup): void {
   if ("problem" in found || found.value === "" || HEADER_TEXT.test(found.value)) {

@@ -22,15 +22,18 @@ export type LimitedEndpoint = {
 };
 
 /**
- * Counts a request whose credential is verified. Throws `request.rate_limited` if the endpoint or the address is over
- * its limit.
+ * Takes a token for a request whose credential is verified. Throws `request.rate_limited` if the endpoint or the
+ * client's address is over its limit.
  */
 export type TakeToken = (address: string) => Promise<void>;
 
 export type RateLimits = {
   /** Returns undefined for an endpoint without limits. */
   ofEndpoint(endpoint: LimitedEndpoint): TakeToken | undefined;
-  /** Counts a refused credential. Once the address is over its limit, returns the error to answer with instead. */
+  /**
+   * Counts a refused credential. Once the address is over its limit, returns the error with which the request is
+   * answered instead of the refusal.
+   */
   refused(address: string): Promise<AppError | undefined>;
 };
 
@@ -39,29 +42,33 @@ type Options = {
   log: Logger;
   /** Rate of refused credentials, for each address. */
   refusals: Rate;
-  /** Monotonic time in milliseconds. With the system clock, a change of the clock could keep a bucket empty longer. */
+  /**
+   * Monotonic time in milliseconds. It is not the system clock, because setting that clock back would keep a bucket
+   * empty for longer.
+   */
   now?: () => number;
-  /** Limit in ms on a request's wait for Redis to count it. */
+  /** Time in ms for which a request waits until Redis has counted it. */
   timeoutMs?: number;
 };
 
-/** Returns the Redis key of a bucket in a given partition. */
+/** Returns the Redis key of a bucket. Each partition has keys with its own prefix. */
 type KeyOf = (keys: Keys) => string;
 
 /**
  * Creates rate limits that all replicas share. Each limit is a token bucket: in any t seconds it admits at most burst +
- * t * perSecond requests, and a refused request uses no token. If an address is over its own limit, its requests use no
- * tokens of the endpoint.
+ * t * perSecond requests, and a refused request uses no token. An endpoint may have a limit for each address and one
+ * for all requests. If an address is over its own limit, its requests use no tokens of the other one.
  *
  * The endpoints' limits count only verified requests. The limit on refusals counts only requests with wrong
- * credentials. Otherwise a stranger could use up the tokens of a sender that has the same address.
+ * credentials. If one limit counted both, a stranger could use up the tokens of a sender with the same address, as
+ * behind a proxy.
  *
- * The hash of a bucket's key selects the bucket's partition. If that partition does not answer in time, this process
- * counts the request in a local bucket. Wrong verify tokens are counted even while the gateway accepts no calls,
- * because their handshakes need no Redis.
+ * The hash of a bucket's key selects the partition of Redis that stores the bucket. If that partition does not answer
+ * in time, this process counts the request in a local bucket. So wrong verify tokens are counted even while Redis is
+ * away: their handshakes need no Redis, and are answered at any time.
  *
- * This process remembers an empty bucket until its next token is due, so that a flood of refused requests costs Redis
- * nothing.
+ * If a bucket in Redis is empty, this process remembers it until its next token is due. Until then it refuses requests
+ * without asking Redis, so that a flood of them costs Redis nothing.
  */
 export function createRateLimits(options: Options): RateLimits {
   const { partitions, log, refusals, now = () => performance.now(), timeoutMs = 250 } = options;
@@ -147,17 +154,20 @@ const TAKE = defineScript({
 });
 
 /**
- * Limit on local buckets. Beyond this number the least recently changed one is deleted, and Redis decides about its
- * next request.
+ * Limit on local buckets. Beyond this number the least recently changed one is deleted. Redis, which has the shared
+ * bucket, then decides about the next request.
  */
 const OWN_BUCKETS_MAX = 10_000;
 
-/** Arguments of take-token.lua, in microseconds. */
+/**
+ * Arguments of take-token.lua, in microseconds: the time in which the bucket gains one token, and the time in which it
+ * fills up.
+ */
 type Cost = { one: number; whole: number };
 
 /**
- * Creates the local buckets. They record which buckets are empty in Redis, and count requests while Redis does not
- * answer.
+ * Creates the local buckets of this process. They record which buckets in Redis are empty, and count requests while
+ * Redis does not answer.
  */
 function createOwnBuckets(now: () => number) {
   /** Time at which each bucket will be full again, in milliseconds of `now`. */

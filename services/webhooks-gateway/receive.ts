@@ -41,7 +41,9 @@ export type Endpoint = {
   takeToken: TakeToken | undefined;
   /** Returns the token and URL of a call's result, for the 202. Undefined if the endpoint keeps no results. */
   accessOf: ((callId: string) => ResultAccess) | undefined;
-  /** Time in ms that the sender waits for the result. Undefined if it gets its answer at once. */
+  /**
+   * Time in ms for which the gateway may delay its answer until the call has a result. Undefined if it answers at once.
+   */
   waitMs: number | undefined;
   /** Time in ms for which a delivery id is remembered after its call has ended. */
   windowMs: number;
@@ -56,7 +58,10 @@ export type Exchange = {
   readonly address: string;
   /** The whole body as received. */
   received?: Buffer;
-  /** First bytes of a body that is still arriving, if the endpoint keeps the bodies of refused requests. */
+  /**
+   * First bytes of the body, copied while it arrives. Undefined unless the endpoint keeps the bodies of refused
+   * requests.
+   */
   beginning?: Buffer;
   /** Returns the time in ms since the request began. */
   ms(): number;
@@ -73,8 +78,8 @@ type Deps = {
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
   /**
-   * Counts answered handshakes that need no proof. They are not logged one by one, because a stranger could fill the
-   * log.
+   * Counts answered handshakes that need no proof. Each gets no log line of its own, because a stranger could fill the
+   * log with them.
    */
   openHandshakes: EventCounter;
   clock: Clock;
@@ -104,7 +109,8 @@ export function createReceive(deps: Deps): Receive {
       const signedAnswer = await handshakes?.answerSigned(req, values);
       if (signedAnswer !== undefined) return finishHandshake(exchange, signedAnswer);
 
-      // The operator's setting is read only now, so that a client without the credential learns nothing about it.
+      // An operator may hold or disable an endpoint. This setting is read only now, after the check of the credential,
+      // so that a client without a credential learns nothing about it.
       const heldAt = deps.heldAtOf(config.path);
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
@@ -127,7 +133,10 @@ export function createReceive(deps: Deps): Receive {
     if (receiverByWildcard) await admitReceiver(call.id, `endpoint:${path}`, job, receiverByWildcard);
   }
 
-  /** Answers once the call is on disk. A repeat gets the call's state and the header `Idempotent-Replayed`. */
+  /**
+   * Answers a request whose call is on disk. If the sender waits for the result, the answer is sent later. A repeat
+   * gets the call's state and the header `Idempotent-Replayed`.
+   */
   function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
@@ -185,8 +194,8 @@ function assertMethod(
 }
 
 /**
- * Describes how a sender waits for its call's result. The returned object must not refer to the request's body, which
- * would stay in memory.
+ * Describes how a sender waits for its call's result. `accepted` is the body of the answer if no result comes in time.
+ * The returned object must not refer to the request's body, because the body would then stay in memory during the wait.
  */
 function toWaiting(
   { res, endpoint: { config, waitMs = 0 }, ms }: Exchange,
@@ -206,7 +215,10 @@ function toWaiting(
   };
 }
 
-/** Flat lists of headers, which Node writes unchanged. Creating an object of headers for each answer is much slower. */
+/**
+ * Headers as flat lists of names and values, which Node writes unchanged. Creating an object of headers for each answer
+ * is much slower.
+ */
 const COMMON = Object.entries(COMMON_HEADERS).flat();
 const OUR_JSON = [...COMMON, "Content-Type", "application/json"];
 

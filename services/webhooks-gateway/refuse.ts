@@ -20,19 +20,20 @@ type Deps = {
   limits: RateLimits;
   record: RecordRejected;
   log: Logger;
-  /** Counts refusals over the rate limit, which are not logged one by one. */
+  /** Counts refused credentials of addresses over their limit, which are not logged one by one. */
   overLimit: EventCounter;
-  /** Counts other refusals that are not logged one by one, so that strangers cannot fill the log. */
+  /** Counts other refusals without a log line of their own, so that strangers cannot fill the log. */
   unlogged: EventCounter;
 };
 
 /**
- * Refuses a webhook and records it in the log, in the metrics, and for `postern rejected`. After too many wrong
- * credentials from an address, its further refusals are only counted. They get 429, unless the sender does not tolerate
- * that status.
+ * Creates the function that refuses a webhook and records it in the log, in the metrics, and for `postern rejected`.
+ * After too many wrong credentials from an address, its further wrong credentials are only counted. They are answered
+ * with 429, or with 401 if the sender does not tolerate 429 (`refusals_limited`).
  *
- * A refused request without a verified credential is logged only if it is also recorded, or if the error is unforeseen.
- * Otherwise it is only counted, because a stranger could fill the log with a line for each request.
+ * Each refused request with a verified credential gets a log line. A request without one gets a line only if it is also
+ * recorded for `postern rejected`, or if the error is unforeseen. All others are only counted, because a stranger could
+ * fill the log with a line for each request.
  */
 export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps) {
   return async function refuse(exchange: Exchange, error: AppError): Promise<void> {
@@ -68,7 +69,7 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     }
   }
 
-  /** Records a refusal for `postern rejected`. Returns false if the refusal is left out, as in a flood. */
+  /** Records a refusal for `postern rejected`. Returns false if it is not recorded: in a flood, only a sample is. */
   function recordEntry(
     { req, endpoint, address, received }: Exchange,
     { code, message: reason }: AppError,
@@ -81,7 +82,10 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   }
 }
 
-/** Errors with a 5xx status that an operator can fix. `postern rejected` lists them together with the refusals. */
+/**
+ * Errors with a 5xx status whose cause an operator can remove. `postern rejected` lists them together with the
+ * refusals.
+ */
 const LISTED: readonly ErrorCode[] = [
   "webhook.endpoint_disabled",
   "webhook.filter_failed",
@@ -89,8 +93,8 @@ const LISTED: readonly ErrorCode[] = [
 ];
 
 /**
- * Returns the delivery id if it consists only of headers. The body's fields are not read, because the body may be
- * unverified.
+ * Returns the delivery id if the endpoint reads it only from headers. An id with fields of the body is not read,
+ * because the body may be unverified.
  */
 function deliveryIn(req: IncomingMessage, deliveryId: string | undefined): string | undefined {
   const template = toParts(deliveryId ?? "");
@@ -99,12 +103,12 @@ function deliveryIn(req: IncomingMessage, deliveryId: string | undefined): strin
   return "value" in found && found.value !== "" ? found.value : undefined;
 }
 
-/** Details of a refused request that are recorded. */
+/** Further details of a refused request for its record. */
 type Known = { signatures: CredentialHeaders | undefined; body: Buffer | undefined };
 
 /**
  * Returns the bytes of the body that have arrived, if the endpoint keeps the bodies of refused requests. Call it before
- * the answer, which discards unread bytes.
+ * the answer is sent, because sending discards the bytes that are still unread.
  */
 async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Promise<Buffer | undefined> {
   if (!endpoint.config.keep_rejected_bodies) return undefined;
@@ -115,8 +119,8 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
 }
 
 /**
- * Sends a problem document. A 401 has the challenge of the endpoint. A request over a rate limit gets the status after
- * which this sender retries.
+ * Sends a problem document. A 401 has the endpoint's challenge in `WWW-Authenticate`. A request over a rate limit gets
+ * the status that the endpoint configures, because some senders do not retry after a 429.
  */
 function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {

@@ -22,16 +22,17 @@ type Deps = {
 };
 
 /**
- * Carries out the tests of endpoints that operators order. In a test, the gateway sends a sample delivery to itself over a
- * connection inside this process. The delivery is signed with the endpoint's secret. Each call of the returned function
- * starts a few of the waiting tests, and does not wait for their outcomes.
+ * Creates the function that carries out the endpoint tests that operators order (shared/ingress/endpoint-tests.ts). In
+ * a test, the gateway sends a sample delivery to itself over a connection inside this process. The delivery is signed
+ * with the endpoint's secret. Each call of the returned function starts a few of the waiting tests, and does not wait
+ * for their outcomes.
  */
 export function createSendTests(partition: Partition, { endpoints, receive, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);
 
   /**
-   * Opens a connection that serves this endpoint only. `allow_ips` does not apply, because the test comes from inside
-   * the process.
+   * Opens a connection inside this process to a server that serves only this endpoint. The endpoint's `allow_ips` does
+   * not apply, because the test comes from no network address.
    */
   function connectTo(endpoint: Endpoint): Duplex {
     const [ours, theirs] = duplexPair();
@@ -46,7 +47,7 @@ export function createSendTests(partition: Partition, { endpoints, receive, redi
     const url = new URL(path, "http://webhooks.invalid");
     const { config } = endpoint;
     const sender = { url, endpoint: config, secrets: config.secret, signingKey: throwNoKey };
-    // The order's id is also the delivery id, so that a test that is sent twice is one call.
+    // The order's id is the delivery id, so that a test that is sent twice makes only one call.
     const draft = makeDelivery(sender, id, new Date(redisTime()));
     const answer = await exchange(url, draft, () => connectTo(endpoint));
     return { status: answer.status, ...describeAnswer(answer) };

@@ -24,9 +24,9 @@ export type SignatureProof = {
    */
   checkTaken: (() => void) | undefined;
   /**
-   * Throws `webhook.credential_rejected` unless the signature covers the request's body. It works whether or not `take`
-   * has received the body. If the check must first fetch something, returns the function that fetches it. The request
-   * is not verified before the rest of the check has succeeded.
+   * Throws `webhook.credential_rejected` unless the signature covers the request's body. It gets the body from
+   * `values`, so it does not matter whether `take` has received it. If the check must first fetch something, returns
+   * the function that fetches it. The request is verified only once the rest of the check has succeeded too.
    */
   check(values: RequestValues): FetchRest | undefined;
 };
@@ -35,12 +35,12 @@ export type SignatureProof = {
 export type FetchRest = () => Promise<() => void>;
 
 type Context = {
-  /** The endpoint's URL as configured at the sender, for schemes that sign it. */
+  /** URL of the endpoint as the operator has entered it at the sender, for schemes whose signature covers the URL. */
   publicUrl?: string | undefined;
   clock: Clock;
   /**
-   * Form of the texts whose MAC a handshake returns to anyone. A body of this form is refused, because a stranger could
-   * have got its signature from a handshake.
+   * Form of the challenges for which a handshake returns a MAC to any client. A delivery whose body has this form is
+   * refused, because a stranger could have got its signature by such a handshake.
    */
   handshakeText?: RegExp | undefined;
 };
@@ -48,10 +48,10 @@ type Context = {
 export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
- * Checks signatures as the schemes describe them. If a request has signatures in several places, only the first place
- * in the schemes' order counts, even if another place has a valid token. At that place, one valid signature suffices,
- * by any scheme that has a key. All checks that need only the headers run before the body is read. Throws
- * `webhook.credential_rejected`.
+ * Creates the check of signatures. A scheme describes one kind of signature: where the request has it, and what it
+ * covers. If a request has signatures in several places, only the first of these places in the schemes' order counts. A
+ * valid signature in another place does not help. At that place, one valid signature by any scheme that has a key
+ * suffices. All checks that need only the headers run before the body is read. Throws `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
   schemes: readonly Scheme[],
@@ -74,7 +74,10 @@ export function createSignatureCheck(
   };
 }
 
-/** Begins the checks of all schemes that the request's headers do not rule out. One of them must succeed in the end. */
+/**
+ * Begins the checks by all these schemes, except those whose check already fails for the headers. One check must
+ * succeed with the body.
+ */
 function beginAny(readers: readonly Reader[], req: IncomingMessage): SignatureProof {
   const begun = readers.map((reader) => outcomeOf(() => reader.begin(req)));
   const proofs = begun.flatMap((outcome) => (outcome instanceof AppError ? [] : [outcome]));
@@ -106,8 +109,8 @@ export function outcomeOf<Result>(step: () => Result): Result | AppError {
 }
 
 /**
- * Returns the most useful refusal: the first that is not `malformed`. A signature of one version is always malformed
- * for the other versions.
+ * Returns the refusal that helps most to find the fault: the first one that is not `malformed`. Schemes may be versions
+ * of one signature. A signature of one version is always malformed for the others, which says nothing about the fault.
  */
 export function mostUseful(refusals: readonly AppError[]): AppError {
   const [first = rejected("mismatch")] = refusals;
@@ -154,7 +157,7 @@ function createReader(
     return { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
   }
 
-  /** Creates a verifier for each key and each form of the URL. */
+  /** Creates a verifier for each combination of a key and a form of the URL that the signature may cover. */
   function createVerifiers(head: Head): Verifier[] {
     const verifiers: Verifier[] = [];
     for (const url of message.urls(head)) {
@@ -198,7 +201,10 @@ function createReader(
   }
 
   return {
-    /** The signature's place, in words. Schemes with the same place are tried together, as versions of one signature. */
+    /**
+     * Place of the signature, in words. If several schemes have the same place, each of them is tried, as versions of
+     * one signature.
+     */
     place,
     hasKey: keys.length > 0,
     isIn: (req: IncomingMessage): boolean => isIn(req, scheme, headers),
@@ -207,8 +213,8 @@ function createReader(
 }
 
 /**
- * Returns whether the request has a signature. A signature in the body counts as present, because the body is not read
- * yet.
+ * Returns whether the request has a signature in the scheme's place. A signature in the body counts as present, because
+ * the body has not been read yet.
  */
 function isIn(req: IncomingMessage, { query, field }: Scheme, headers: readonly string[]): boolean {
   if (query !== undefined) return !isMissing(new RequestValues(req).query(query));
@@ -231,7 +237,10 @@ function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: r
   return texts;
 }
 
-/** Returns the signatures of the request. If its body is a list, each item may have its own secret token. */
+/**
+ * Returns the signatures of the request. If the credential is a secret token in the body, and the body is a list, each
+ * item has its own token.
+ */
 function allSent({ sent }: Head, values: RequestValues, scheme: Scheme): readonly Sent[] {
   if (sent !== undefined) return [sent];
   const pointer = toPointer(scheme.field);

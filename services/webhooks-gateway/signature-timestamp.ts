@@ -40,8 +40,9 @@ const UNITS: Readonly<Record<TimeUnit, string>> = {
 };
 
 /**
- * Accepted forms of a time. The number of digits is fixed. Otherwise a digit could move between the time and its
- * neighbour in the signed bytes without changing them.
+ * Accepted forms of a time. The number of digits is fixed, because the signed bytes may join the time and another value
+ * without a separator. With any number of digits, a stranger could move a digit from one to the other, and the
+ * signature would stay valid.
  */
 const FORMS: Readonly<Record<TimeUnit, RegExp>> = {
   s: /^\d{10}$/,

@@ -16,8 +16,8 @@ type Options = {
   /** Trusted certificate authorities in PEM. */
   roots?: readonly string[] | undefined;
   /**
-   * Accepts a certificate without its issuers. Then only the TLS connection over which it was fetched proves its
-   * origin.
+   * Accepts a certificate that comes without its issuers, and cannot be traced to a trusted authority. Only the TLS
+   * connection over which it was fetched then proves its origin.
    */
   isLeafEnough: boolean;
   now: number;
@@ -27,8 +27,8 @@ const CERTIFICATES_MAX = 8;
 const PEM = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 
 /**
- * Reads a signing certificate and its chain, with the signing certificate first. Throws an error with the reason if the
- * certificate cannot be trusted now.
+ * Reads a signing certificate, which comes first in the text, and the chain of its issuers after it. Throws an error
+ * with the reason if the certificate cannot be trusted now.
  */
 export function readCertificate(
   text: string,
@@ -65,8 +65,8 @@ export function keyOf(certificate: SigningCertificate, now: number): KeyObject {
 }
 
 /**
- * Returns whether a URL is `start` plus a name of this form. It compares the text itself, so that two URL parsers
- * cannot disagree.
+ * Returns whether a URL is `start` plus a name of this form. It compares the text without parsing it. So it does not
+ * matter whether the parser of the later fetch would read the URL differently.
  */
 export function isUrlBelow(start: string, name: RegExp, url: string): boolean {
   return url.startsWith(start) && name.test(url.slice(start.length));

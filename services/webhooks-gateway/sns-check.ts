@@ -24,8 +24,9 @@ const CERTIFICATE_NAME = /^[0-9A-Za-z]{1,64}\.pem$/;
 const HASHES: Readonly<Record<string, string>> = { "1": "sha1", "2": "sha256" };
 
 /**
- * Allowed members of a message. The signature covers no others, and some JSON parsers ignore case. For such a parser,
- * an added member `message` would replace the signed `Message`.
+ * Allowed members of a message. A message with any other is refused, because the signature does not cover it and a
+ * stranger could have added it. The runner's JSON parser may ignore case. For it, an added `message` would replace the
+ * signed `Message`.
  */
 const MEMBERS: ReadonlySet<string> = new Set([
   ...["Type", "MessageId", "Token", "TopicArn", "Subject", "Message", "SubscribeURL", "UnsubscribeURL"],
@@ -50,7 +51,7 @@ export function createSnsCheck(
   const namesOf = new Map(topics.map(snsOf).map(({ host, names }) => [host, names]));
   const certificates = documents.open(path, (pem, url) => {
     const names = namesOf.get(new URL(url).host) ?? [];
-    // AWS publishes the certificate without its issuers.
+    // AWS publishes the certificate without those of its issuers, so a chain cannot be required.
     return readCertificate(pem, { names, roots, isLeafEnough: true, now: clock() });
   });
 
@@ -97,8 +98,8 @@ export function createSnsCheck(
 type Message = Readonly<Record<string, unknown>>;
 
 /**
- * Parses a message, and refuses unknown or repeated members. Otherwise the runner might read another value than the
- * signature covers.
+ * Parses a message, and refuses unknown or repeated members. With them, the runner might read a value that the
+ * signature does not cover.
  */
 function readMessage(body: Buffer): Message {
   const parsed = parseBoundedJson(body);
@@ -138,8 +139,8 @@ function memberCount(json: Buffer): number {
 }
 
 /**
- * Returns a member that must be text. Only `Message` may have several lines. In the signed text, a line break in any
- * other member could begin a forged member.
+ * Returns a member that must be text. Only `Message` may have several lines. The signed text has a line for each name
+ * and value, so a line break in any other value could forge a member.
  */
 function textOf(message: Message, name: string): string {
   const value = Object.hasOwn(message, name) ? message[name] : undefined;
@@ -174,19 +175,22 @@ function snsOf(topicArn: string): { host: string; names: readonly string[] } {
 
 /** Limit on confirmations that a process remembers. */
 const CONFIRMATIONS_MAX = 64;
-/** Time in ms after which a failed confirmation is tried again. SNS sends the request again after 20 s. */
+/**
+ * Time in ms after which a failed confirmation may be tried again. It is shorter than the 20 s after which SNS sends
+ * the message again.
+ */
 const CONFIRM_EVERY_MS = 10_000;
 
 type Confirmation = {
   readonly done: Promise<void>;
-  /** Earliest time of the next fetch. Infinity once the URL was fetched. */
+  /** Earliest time at which the URL may be fetched again. Infinity once a fetch has succeeded. */
   nextAt: number;
 };
 
 /**
- * Confirms the subscription that a verified message asks for, by fetching its URL. A URL is not fetched again after a
- * fetch has succeeded. Other types of message are ignored. Throws `webhook.handshake_refused` and
- * `webhook.confirmation_failed`.
+ * Creates the function that confirms the subscription that a verified message asks for, by fetching the message's URL.
+ * Once a fetch has succeeded, the URL is not fetched again. Messages of other types are ignored. Throws
+ * `webhook.handshake_refused` and `webhook.confirmation_failed`.
  */
 export function createSnsConfirmation(
   { path }: { readonly path: string },

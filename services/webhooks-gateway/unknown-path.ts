@@ -15,8 +15,8 @@ type Options = {
 };
 
 /**
- * Logs and records a sample of the requests to unknown paths, with the endpoint that was probably meant. The client
- * does not see that endpoint.
+ * Creates the function that logs and records a sample of the requests to unknown paths. Each entry names the endpoint
+ * that was probably meant. Only operators see it, because the answer must not reveal the paths of endpoints.
  */
 export function createOnUnknownPath({ paths, record, addressOf, log }: Options) {
   const findNear = createFindNear(paths);

@@ -6,14 +6,18 @@ import { clockCheck } from "../redis/clock.ts";
 import type { Partitioned } from "../redis/partition.ts";
 import type { IngressPartition } from "./ingress-partition.ts";
 
-/** Limit on the random ids to try. It is large enough even if only one of 64 partitions accepts calls. */
+/**
+ * Limit on the random ids to try until one is in a partition that accepts calls. It is large enough even if only one of
+ * 64 partitions does.
+ */
 const TRIES = 1000;
 
 type AdmissionPartition = Pick<IngressPartition, "durable" | "backpressure">;
 
 /**
- * Tells whether this replica accepts calls now. The replica shuts down in two steps. While it drains, it is not ready
- * but still accepts requests, because a load balancer sends them until it notices this. Once stopped, it accepts none.
+ * Tells whether this replica of a gateway accepts calls now. The replica shuts down in two steps. While it drains, its
+ * readiness probe fails, but it still accepts requests: a load balancer sends them until it notices the failed probe.
+ * Once stopped, it accepts none.
  */
 export class Admission {
   readonly #partitions: Partitioned<AdmissionPartition>;
@@ -37,7 +41,8 @@ export class Admission {
 
   /**
    * Throws `service.draining`, `service.starting` or `queue.*` while no call can be accepted, or no call of this job.
-   * With `callId`, only the call's partition counts; otherwise one partition that accepts calls is enough.
+   * With `callId`, the call's own partition must accept calls. Without it, the call can get an id in any partition
+   * (`newCallId`), so one partition that accepts calls is enough.
    */
   assertOpen(job?: string, callId?: string): void {
     if (this.#state === "stopped")
@@ -66,9 +71,9 @@ export class Admission {
   }
 
   /**
-   * Returns the readiness. Only this replica's own state makes it not ready: its Redis, its shutdown, its start. One
-   * usable partition is enough. Backpressure and missing producers affect every replica alike, so they are only
-   * reported.
+   * Returns the readiness, for probes. The replica is not ready while it starts or shuts down, and while it can use no
+   * partition of Redis. Backpressure and missing producers are only reported. They affect every replica alike, so a
+   * load balancer could not avoid them by choosing another replica.
    */
   readiness(): Readiness {
     const { all, control } = this.#partitions;

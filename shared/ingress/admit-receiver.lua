@@ -1,8 +1,8 @@
--- Counts a callback queue against two limits. `ofOwner` holds the queues whose receivers this owner (an endpoint or a
--- payer) has named, and `ofAll` those of all owners. Returns 1 if the owner's limit is reached, 2 if the limit for all
--- owners is reached, otherwise 0. A queue counts for at least ARGV.countedMs. At a limit, queues that were counted
--- longer ago are checked. Those that hold no callbacks, not even failed ones, are removed. The others count from now on
--- as if they were new.
+-- Counts the queue of the callbacks to a receiver that a request has named, against two limits. `ofOwner` holds the
+-- queues whose receivers this owner (an endpoint or a payer) has named, and `ofAll` those of all owners. Returns 1 if
+-- the owner's limit is reached, 2 if the limit for all owners is reached, otherwise 0. A queue counts for at least
+-- ARGV.countedMs. When a limit is reached, queues that were counted longer ago are checked. Those that hold no
+-- callbacks, not even failed ones, are removed. The others count for another ARGV.countedMs.
 --@include "../redis/now.lua"
 -- Limit on the old entries that one call of `hasCapacity` checks.
 local CHECKED_MAX = 50

@@ -5,10 +5,16 @@ import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { toFailure } from "./send-result.ts";
 
-/** Returns whether a request may read the result of this call. The check does not read the call itself. */
+/**
+ * Returns whether a request may read the result of this call. It checks only the request's token, and does not read the
+ * call itself.
+ */
 export type MayReadResult = (req: IncomingMessage, callId: string) => Promise<boolean>;
 
-/** Creates the object that makes and checks result tokens. Undefined without a secret; then no token is valid. */
+/**
+ * Creates the object that makes and checks result tokens. The first secret makes the tokens, and all secrets check
+ * them. Undefined if no secret is configured; then no token is valid.
+ */
 export function tokensOf([first, ...more]: readonly Secret[]): ResultTokens | undefined {
   return first && createResultTokens([first, ...more]);
 }
@@ -30,7 +36,7 @@ function tokensIn(req: IncomingMessage): string[] {
   return [bearer, more.length === 0 ? token : undefined].filter((each) => each !== undefined);
 }
 
-/** Members of a 202 with which the client reads the result later. */
+/** Members of a 202 answer: the token and the URL with which the client reads the result later. */
 export type ResultAccess = { result_token: string; result_url: string };
 
 /** Returns the members of a call's status that only an authorized client may see. */

@@ -14,15 +14,15 @@ import type { Clock } from "../platform/time/clock.ts";
 export type Outcome = Extract<ResultRead, { kind: "answer" | "failed" | "failure" }>;
 
 /**
- * A request whose client waits for the outcome of a call that is on disk. It stays in memory as long as the client
- * waits, so it must be small.
+ * A request whose client waits for the outcome of a call that is on disk. This object stays in memory as long as the
+ * client waits, so it must not refer to the body.
  */
 export type Waiting = {
   res: ServerResponse;
   callId: string;
-  /** Maximum time to wait. */
+  /** Maximum time to wait, in ms. */
   ms: number;
-  /** Sends the answer. Without an outcome, it sends the same answer as to a client that does not want to wait. */
+  /** Sends the answer. Without an outcome, it sends the 202 answer that clients get if they do not wait. */
   answer: (outcome: Outcome | undefined) => void;
 };
 
@@ -32,7 +32,10 @@ export type Waiting = {
  */
 type Ending = "answered" | "resultless" | "timed_out" | "hung_up" | "stopped";
 
-/** State of the result that a request waits for. */
+/**
+ * State of the result that a request waits for. `open`: the call may still get an outcome. `unavailable`: Redis did not
+ * answer.
+ */
 type ResultState =
   | "open"
   | "unavailable"
@@ -50,22 +53,22 @@ export type AwaitResults = {
   begin(waiting: Waiting): boolean;
   /** Returns the number of waiting requests. */
   count(): number;
-  /** Answers all waiting requests at once. From then on, no request waits. */
+  /** Answers all waiting requests at once. From then on, no request waits, because the gateway shuts down. */
   end(): void;
 };
 
 type Deps = {
   results: Pick<Results, "read">;
   changes: Pick<Changes, "watch">;
-  /** Limit on concurrent waits. Each has its own connection. */
+  /** Limit on concurrent waits. Each waiting client keeps a connection open. */
   waitersMax: number;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Lets requests wait for the outcomes of their calls. A waiting request costs one timer and one watched call, and its
- * body is not kept.
+ * Lets requests wait for the outcomes of their calls. A waiting request costs one timer and one watch, which reports
+ * changes of its call. Its body is not kept.
  */
 export function createAwaitResults({ results, changes, waitersMax, clock, log }: Deps): AwaitResults {
   const waits = new Set<() => void>();

@@ -19,8 +19,8 @@ export type Limits = {
 };
 
 /**
- * Returns the limits for a gateway of this origin. Payments have lower limits, so that they cannot make the webhooks
- * gateway refuse calls.
+ * Returns the limits for a gateway of this origin. The payment gateway has lower limits. So it refuses calls before its
+ * own calls fill Redis so far that the webhooks gateway must refuse calls too.
  */
 export function limitsOf(origin: Origin, limits: Limits): Limits {
   if (origin !== "x402") return limits;
@@ -52,17 +52,20 @@ type Options = {
 };
 
 const CHECK_EVERY_MS = 1000;
-/** Number of check intervals for which a result remains valid while further checks fail. */
+/** Number of check intervals for which the last result is still reported by `latest` while further checks fail. */
 const FAILED_CHECKS_MAX = 10;
 
-/** Reads the queues once a second, so that requests need not read them. */
+/**
+ * Decides whether the gateway accepts further calls, by limits on the queues and on Redis' memory. It reads both once a
+ * second, so that requests need not read them.
+ */
 export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
   #latest: Pressure | undefined;
   #checkedAt = Number.NEGATIVE_INFINITY;
   #over: OverLimit | undefined;
-  /** Bytes of the callbacks to each receiver that is over its limit. */
+  /** Receivers whose callbacks are over the limit, with the bytes of their callbacks. */
   #overfull: ReadonlyMap<string, number> = new Map();
 
   constructor(options: Options) {
@@ -82,8 +85,8 @@ export class Backpressure {
   }
 
   /**
-   * Throws `queue.overloaded` while too many callbacks to this receiver wait or have failed. Other receivers are not
-   * affected.
+   * Throws `queue.overloaded` while the callbacks to this receiver that wait or have failed take too many bytes. Calls
+   * with callbacks to other receivers are still accepted.
    */
   assertReceiverCapacity(receiver: string): void {
     const bytes = this.#overfull.get(receiver);
@@ -96,8 +99,8 @@ export class Backpressure {
   }
 
   /**
-   * Returns the result of the latest check. Undefined before the first check, while the partition cannot be used, and
-   * after many failed checks.
+   * Returns the state that the latest successful check found. Undefined before the first check, while the partition
+   * cannot be used, and after many failed checks.
    */
   latest(): Pressure | undefined {
     const isKnown = performance.now() - this.#checkedAt < FAILED_CHECKS_MAX * this.#everyMs;
@@ -113,7 +116,7 @@ export class Backpressure {
     return this.#options.everyMs ?? CHECK_EVERY_MS;
   }
 
-  /** Returns the exceeded age limit of one job. Calls of other jobs are not affected. */
+  /** Returns the age limit if the oldest call of this job exceeds it. Calls of other jobs are still accepted. */
   #tooOld(job: string): OverLimit | undefined {
     const { oldestAgeMsMax } = this.#options.limits;
     const since = this.#latest?.depth.untriedSince.get(job);
@@ -180,14 +183,16 @@ function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
 
 /** Share of the queue bytes that all callbacks together may use. */
 const CALLBACKS_SHARE = 1 / 8;
-/** Limit on one receiver's callbacks, as a fraction of the bytes that are still free. */
+/** Limit on one receiver's callbacks, as a fraction of the bytes that are still free for callbacks. */
 const RECEIVER_SHARE = 1 / 4;
 
 /**
  * Returns the receivers whose callbacks take more than a quarter of the bytes that are free for callbacks, and the
- * bytes that each takes. One receiver alone can take a fifth of the capacity, and n receivers together n/(n + 4). So
- * receivers that do not answer always leave some bytes for another one. Only an operator's own receiver can exceed a
- * fifth, because it is never refused: requests do not name it. Its bytes above a fifth still count as free.
+ * bytes that each takes. Calls that name such a receiver are refused. One receiver alone can take a fifth of the
+ * capacity, which is a quarter of the remaining four fifths. Together, n receivers can take n/(n + 4) of it. So
+ * receivers that do not answer always leave some bytes for another one. Only the operator's own receiver
+ * (`callback_url`) can exceed a fifth: requests do not name it, so its calls are never refused here. Its bytes above a
+ * fifth count as free, so that they take nothing from the other receivers.
  */
 function overfullReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }: Limits) {
   const { bytes, byReceiver } = depth.callbacks;
@@ -198,7 +203,10 @@ function overfullReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax 
   return new Map([...byReceiver].filter(([, own]) => own > free * RECEIVER_SHARE));
 }
 
-/** Registers gauges of each partition's queues. A partition whose pressure is unknown has no values. */
+/**
+ * Registers the gauges of each partition's queues and memory. They have no value for a partition whose state is
+ * unknown.
+ */
 export function registerPressure(
   metrics: Metrics,
   origin: Origin,

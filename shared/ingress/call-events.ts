@@ -10,16 +10,21 @@ import { toAuthorizedStatus } from "./ask-result.ts";
  *   progress   the latest progress of a long job
  *   end        how the call ended, and what `.../result` returns
  *
- * An event's id encodes everything that the client has received so far. A client that reconnects with it receives what
- * has changed since, but no intermediate states. An unauthenticated client receives only the state word, and its ids
- * encode only that.
+ * An event's id encodes everything that the client has received so far. A client that reconnects sends the last id that
+ * it received. It then receives the events that show the present state, but none for states in between. An
+ * unauthenticated client receives only the state word, and its ids encode only that.
  */
 
-/** Remembers which events of a call one client has already received, and makes those that it still lacks. */
+/**
+ * Remembers which events of a call one client has already received, and makes the events that this client still lacks.
+ */
 export type CallEvents = {
-  /** Returns whether the client has received the end. */
+  /** Returns whether the client has received the event `end`. */
   isComplete(): boolean;
-  /** Returns whether the client has already received the end, and the call has not changed since then. */
+  /**
+   * Returns whether the client has already received the event `end`, and the call has not changed since then, for
+   * example by a replay.
+   */
   hadSeenEnd(status: CallStatus): boolean;
   /** Returns the events that the client lacks, and counts them as received. */
   newEvents(status: CallStatus): StreamEvent[];
@@ -76,7 +81,10 @@ function authenticatedParts({ state, changedAt, attempts, result }: CallStatus):
 /** Length of the hash in an event's id. It distinguishes two reports of progress in the same millisecond. */
 const HASH_CHARS = 8;
 
-/** Words for the answer of `.../result` to an ended call: `kept` is 200, `gone` 410, `failed` 502, `none_kept` 404. */
+/**
+ * Words in the event `end` for the answer that `.../result` now gives: `kept` means 200, `gone` 410, `failed` 502, and
+ * `none_kept` 404.
+ */
 const ENDS: Partial<Record<ResultRead["kind"], string>> = {
   answer: "kept",
   too_long: "gone",
@@ -87,8 +95,8 @@ const ENDS: Partial<Record<ResultRead["kind"], string>> = {
 };
 
 /**
- * Returns the parts for an unauthenticated client: only the state word. It must not reveal whether a result is still
- * expected.
+ * Returns the parts for an unauthenticated client: only the state word, and whether the state is an end. They must not
+ * reveal whether a result is still expected.
  */
 function unauthenticatedParts({ state }: CallStatus): Parts {
   return [state, "", OPEN_STATES.includes(state) ? "" : "end"];

@@ -8,12 +8,15 @@ import type { CallStreams } from "./call-streams.ts";
 import { sendResult } from "./send-result.ts";
 
 /**
- * Returns why a request may not read the result of this call; undefined if it may. It reads no data of the call before
- * the request is authenticated.
+ * Returns the error for a request that may not read the result of this call; undefined if it may. It reads no data of
+ * the call before it has authenticated the request.
  */
 export type RefusalOf = (req: IncomingMessage, callId: string) => Promise<AppError | undefined>;
 
-/** Members that a gateway adds to a call's state. `proven` is only for requests that may read the call's result. */
+/**
+ * Members that a gateway adds to a call's state: `open` for every client, and `proven` only for requests that may read
+ * the call's result.
+ */
 type OwnMembers = { open?: object | undefined; proven?: object };
 
 export type CallRoutesDeps = {
@@ -30,7 +33,7 @@ export type CallRoutesDeps = {
    * gateway.
    */
   ownMembersOf: (callId: string) => Promise<OwnMembers | undefined>;
-  /** Detail of the 404 for an unknown call. */
+  /** Text of the 404 answer for an unknown call. */
   unknownDetail: string;
   /** Rate-limit key of the client's address. */
   clientKeyOf: (req: IncomingMessage) => string;
@@ -40,8 +43,9 @@ export type CallRoutesDeps = {
 export const CALL_ID_SHAPES = { call_id: /c_[0-9a-f]{32}/ };
 
 /**
- * Creates GET `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it. A request is authenticated first, and then
- * the call's gateway is checked, because gateways may share token secrets. Throws `request.not_found`, and an error if the
+ * Creates GET `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it. A request is authenticated first.
+ * Then the route checks that the call belongs to this gateway. Both gateways may have the same secret for result
+ * tokens, and a token for the other gateway's call is then valid here. Throws `request.not_found`, and an error if the
  * call cannot be read.
  */
 export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): Route[] {
@@ -76,10 +80,14 @@ export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): 
     sendResult(req, res, read);
   }
 
-  /** Opens the call's stream. An authenticated client may open it even before the call has a record. */
+  /**
+   * Opens the call's stream. An authenticated client may open it even before the call has a record in Redis. A call
+   * without a delivery id gets its record only when it ends.
+   */
   async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const isAuthenticated = (await refusalOf(req, callId)) === undefined;
-    // Clients get the same detail as for an unknown call, so that they do not learn which calls another gateway has.
+    // If the call belongs to the other gateway, clients get the same detail as for an unknown call. So they do not
+    // learn which calls that gateway has.
     if ((await ownMembersOf(callId)) === undefined) throw unknown("no such call");
     await streams.open(req, res, {
       callId,

@@ -21,8 +21,8 @@ import { createCallEvents } from "./call-events.ts";
 
 /*
  * Call streams: server-sent events (call-events.ts) that report a call's state, and each change until the call has
- * ended. Events are never queued for a client. At each change the call is read, and the client gets the events that it
- * lacks, so a slow reader gets fewer events.
+ * ended. Events are never queued for a client. Instead, the call is read at each change, and the client gets the events
+ * that show the present state. So a client that reads slowly misses the states in between.
  */
 
 type StreamLimits = {
@@ -36,11 +36,11 @@ type StreamLimits = {
 const UNAUTHENTICATED_PER_ADDRESS = 16;
 
 type Times = {
-  /** Interval of the comments that keep the connection open. */
+  /** Interval at which each stream gets a comment, so that proxies do not close the idle connection. */
   heartbeatMs: number;
-  /** A client that reads nothing for this time is disconnected. */
+  /** Time after which a client that reads nothing is disconnected. */
   stalledMs: number;
-  /** A stream ends after this time, and its client reconnects. */
+  /** Time after which a stream is ended. Its client then reconnects. */
   lifeMs: number;
   /** Delay before a failed read of a call is repeated. */
   lookAgainMs: number;
@@ -54,21 +54,21 @@ type Watcher = {
   isAuthenticated: boolean;
   /** Rate-limit key of the client's address. */
   clientKey: string;
-  /** Whether the stream may open before the call has a record. */
+  /** Whether the stream may open before the call has a record in Redis. */
   mayBegin: boolean;
 };
 
 export type CallStreams = {
   /**
-   * Answers with the stream of this call. Throws `request.not_found` if there is no such call or streams are disabled.
-   * Throws `request.rate_limited` at a limit, and an error if the call cannot be read.
+   * Answers a request with the stream of this call. Throws `request.not_found` if there is no such call or streams are
+   * disabled. Throws `request.rate_limited` at a limit, and an error if the call cannot be read.
    */
   open(req: IncomingMessage, res: ServerResponse, watcher: Watcher): Promise<void>;
   /** Returns the number of open streams. */
   count(): number;
   /**
-   * Ends all streams, and from then on ends each new stream at once. Their clients reconnect, and reach another replica
-   * of the gateway.
+   * Ends all streams, and from then on ends each new stream at once. The gateway shuts down; the clients reconnect, and
+   * reach another replica of it.
    */
   end(): void;
 };
@@ -83,8 +83,8 @@ type Deps = {
 };
 
 /**
- * `left`: the client is gone or was disconnected. `stopped`: the gateway shuts down or cannot read the call.
- * `outlived`: the stream has reached `lifeMs`.
+ * `ended`: the call has ended. `left`: the client is gone or was disconnected. `stopped`: the gateway shuts down or
+ * cannot read the call. `outlived`: the stream has reached `lifeMs`.
  */
 type Ending = "ended" | "left" | "stopped" | "outlived";
 
@@ -96,7 +96,7 @@ type Stream = {
   end(ending: Ending, retryMs?: number): void;
 };
 
-/** Manages the streams of a gateway. Each has its own connection. */
+/** Manages the streams of a gateway. Each keeps a client's connection open. */
 export function createCallStreams(deps: Deps): CallStreams {
   const { results, limits, clock, log } = deps;
   const times = { ...TIMES, ...deps.times };
@@ -127,7 +127,10 @@ export function createCallStreams(deps: Deps): CallStreams {
     };
     return {
       stream,
-      /** Opens the stream; or answers without events, if the client has seen the end or the gateway shuts down. */
+      /**
+       * Opens the stream. If the client has already received the event `end`, or the gateway shuts down, it answers
+       * without events.
+       */
       begin(res: ServerResponse, status: CallStatus | undefined, look: () => void): void {
         if (ending === "stopped") sendEmptyStream(res);
         else if (status !== undefined && callEvents.hadSeenEnd(status)) {
@@ -138,7 +141,7 @@ export function createCallStreams(deps: Deps): CallStreams {
           const { stalledMs } = times;
           events = openEventStream(res, { stalledMs, onReady: look, onClose });
           if (status !== undefined) stream.update(status);
-          // Sends the changes since `status` was read.
+          // Reads the call again, and sends the changes since `status` was read.
           look();
         }
       },
@@ -155,7 +158,7 @@ export function createCallStreams(deps: Deps): CallStreams {
       }
       const { stream, begin } = createStream(watcher, req, slots.take(watcher));
       try {
-        // The watch begins before the first read, so that no change is missed.
+        // The watch for changes begins before the first read of the call, so that no change between the two is missed.
         const look = watching.join(watcher.callId, stream);
         const status = await results.status(watcher.callId);
         if (status === undefined && !watcher.mayBegin)
@@ -178,8 +181,8 @@ export function createCallStreams(deps: Deps): CallStreams {
 }
 
 /**
- * Groups streams by call. The streams of one call share one watch and one read per change. All streams share one
- * heartbeat timer.
+ * Groups streams by call. The streams of one call share one watch, which reports changes of the call, and one read per
+ * change. All streams share one heartbeat timer.
  */
 function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs, lookAgainMs }: Times) {
   type Watched = { streams: Set<Stream>; look: () => void; stop: () => void };
@@ -187,7 +190,10 @@ function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs
   let heartbeats: NodeJS.Timeout | undefined;
   const all = () => [...calls.values()].flatMap(({ streams }) => [...streams]);
 
-  /** Sends new events to all streams of a call. Returns false if the call must be read again soon. */
+  /**
+   * Sends new events to all streams of a call. Returns false if Redis did not answer, so that the call must be read
+   * again soon.
+   */
   async function updateAll(callId: string, streams: ReadonlySet<Stream>): Promise<boolean> {
     try {
       const status = await results.status(callId);

@@ -6,11 +6,17 @@ import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
 import { readCallbackKeys } from "../telemetry/processes/callback-keys.ts";
 
-/** Minimum time between two reads of the keys from Redis, because every client may request them. */
+/**
+ * Minimum time between two reads of the keys from Redis. Any client may request the keys. Without this limit, clients
+ * could make Redis busy.
+ */
 const QUERY_EVERY_MS = 5000;
 const MAX_AGE_SECS = 300;
 
-/** Creates the GET route of the callbacks' public keys, a JSON Web Key Set (RFC 7517, RFC 8037). */
+/**
+ * Creates the GET route of the public keys with which receivers verify the signatures of callbacks. They are a JSON Web
+ * Key Set (RFC 7517, RFC 8037).
+ */
 export function callbackKeysRoute(partition: Partition): Route {
   let lastQuery: { at: number; keys: Promise<string[]> } | undefined;
 

@@ -28,7 +28,7 @@ import type { Clock } from "../platform/time/clock.ts";
 import { byCall, type Partition, type Partitioned } from "../redis/partition.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
 
-/** Runners that may deliver results, and the runner of each job. */
+/** Runners that may deliver results, and a function that tells which of them has a job. */
 export type Deliverers = {
   /** Secrets of the runners, by name. */
   secrets: ReadonlyMap<string, readonly Secret[]>;
@@ -36,10 +36,10 @@ export type Deliverers = {
   runnerOf: (job: string) => string;
 };
 
-/** Partition to which a gateway writes delivered results. */
+/** Connections over which a gateway writes delivered results to one partition. */
 export type ResultWrites = {
   small: Partition;
-  /** This partition with its connection for large writes. */
+  /** The same partition over its connection for large writes. */
   large: Partition;
   beginWrite: BeginWrite;
 };
@@ -52,7 +52,10 @@ type Options = {
   log: Logger;
 };
 
-/** Limit on a delivered body. A longer body is not read completely, so its signature cannot be checked. */
+/**
+ * Limit on a delivered body. A longer body is refused, because it is not read completely and so cannot be compared with
+ * the signed digest.
+ */
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Limit on concurrent deliveries. It also limits the memory of their bodies. */
 const CONCURRENCY_MAX = 64;
@@ -62,7 +65,7 @@ const PLACES = [
   { what: "progress", method: "POST", path: "/calls/{call_id}/progress" },
 ] as const;
 
-/** Routes of a gateway that accepts no deliveries. */
+/** Routes of a gateway whose configuration allows no deliveries. They answer with 404 and name the setting. */
 export const DISABLED_DELIVERY_ROUTES: readonly Route[] = PLACES.map(({ method, path }) => ({
   method,
   path,
@@ -118,8 +121,8 @@ export function deliveryRoutes(options: Options): Route[] {
 }
 
 /**
- * Creates the check of the signature. It returns the names of all runners with the secret that signed the request. It
- * throws `runner.signature_rejected` if no runner has that secret.
+ * Creates the check of the signature. It returns the names of the runners whose secret verifies the signature: several,
+ * if they share a secret. It throws `runner.signature_rejected` if there is none.
  */
 function createAuthenticate({ deliverers, clock }: Options) {
   return function authenticate(req: IncomingMessage): readonly string[] {
@@ -141,9 +144,9 @@ function createAuthenticate({ deliverers, clock }: Options) {
 }
 
 /**
- * Creates the check that the call's job belongs to one of the runners that may have signed the request. If the call has
- * no record yet, or no longer has one, its job is unknown. The check then passes, because only the call's own runner
- * knows the random id.
+ * Creates the check that the call's job belongs to one of the runners that may have signed the request. The job is in
+ * the call's record. If the call has no record yet, or no longer has one, its job is unknown. The check then passes:
+ * only the call's own runner got its id, which no other runner can guess.
  */
 function createAssertOfJob({ deliverers, writes }: Options) {
   const results = byCall(writes.map(({ small }) => createResults(small)));
@@ -160,8 +163,9 @@ function unavailable(cause: unknown): never {
 }
 
 /**
- * Creates the handler of results. It resolves once the result is on disk, perhaps from an earlier delivery of the same
- * result. Throws `result.conflict` and `result.too_late`.
+ * Creates the handler of results. It resolves once the result is on disk. If an earlier delivery has stored the same
+ * result, it resolves as well, because a runner repeats a delivery whose answer was lost. Throws `result.conflict` and
+ * `result.too_late`.
  */
 function createTakeResult({ writes, limits, clock, log }: Options) {
   const deliver = byCall(
@@ -220,8 +224,8 @@ function tooLate(): AppError {
 }
 
 /**
- * Compares the body with Content-Digest. The signature covers the body only through this digest, so a wrong digest is a
- * wrong signature.
+ * Compares the body with Content-Digest. The signature covers the body only through this digest, so a wrong digest is
+ * refused like a wrong signature.
  */
 function assertDigest(req: IncomingMessage, sha256: string): void {
   if (isContentDigestOf(headerValues(req, "content-digest"), sha256)) return;
@@ -242,7 +246,7 @@ function isMarkedTooLong(req: IncomingMessage): boolean {
   throw AppError.public("request.malformed", `Result-Body must be ${TOO_LONG} or absent`);
 }
 
-/** Converts a request to a delivery. An undefined body means that the runner's answer was too long to keep. */
+/** Converts a request to a delivery. `body` is undefined if the result is too long to keep. */
 function toDelivery(req: IncomingMessage, status: number, body: Buffer | undefined, at: number): Delivery {
   const [contentType] = headerValues(req, "content-type");
   const common = { status, at, by: "delivery" } as const;

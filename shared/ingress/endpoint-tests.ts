@@ -9,7 +9,10 @@ import type { Partition } from "../redis/partition.ts";
 import { nothing } from "../redis/reply.ts";
 import orderTestLua from "./order-test.lua";
 
-/** A test order expires after this time if no gateway takes it. The console waits just as long for the outcome. */
+/**
+ * Time in ms after which a test order expires if no gateway takes it. The console waits for the outcome for the same
+ * time.
+ */
 const PATIENCE_MS = 10_000;
 const OUTCOME_KEPT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
@@ -27,7 +30,7 @@ export const TestOutcome = z.object({
   /** HTTP status of the gateway's answer; null if no webhook was sent. */
   status: z.int().nullable(),
   accepted: z.boolean(),
-  /** Answer in words, or why no webhook was sent. */
+  /** Answer in words, or the reason why no webhook was sent. */
   detail: z.string(),
   /** Null if no call was made, or the answer does not name it. */
   call_id: z.string().nullable(),
@@ -70,12 +73,15 @@ export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENC
   };
 }
 
-/** Creates the functions with which a gateway takes orders of tests and reports outcomes. Each order is taken once. */
+/**
+ * Creates the functions with which a gateway takes the operators' test orders and reports outcomes. Each order is taken
+ * by only one gateway.
+ */
 export function openEndpointTests({ redis, keys }: Partition) {
   return {
     /**
-     * Takes waiting orders, at most TAKEN_AT_ONCE. Orders whose console has stopped waiting are dropped. `now` is the
-     * time of Redis' clock, in Unix ms.
+     * Takes at most TAKEN_AT_ONCE of the waiting orders. Orders for whose outcome the console no longer waits are
+     * dropped. `now` is the time of Redis' clock, in Unix ms.
      */
     async take(now: number): Promise<TestOrder[]> {
       const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];

@@ -1,5 +1,6 @@
--- Deletes the oldest kept webhooks of one endpoint: the endpoint whose oldest webhook expires first. `index`, `count`
--- and `prefix` are prefixes of keys. Returns the number of deleted webhooks.
+-- Deletes the oldest kept webhooks of one endpoint: the endpoint whose oldest webhook expires first. With the
+-- endpoint's path, `index` makes the key of its list of kept webhooks, and `count` that of their total size. `prefix`
+-- begins the key of each webhook. Returns the number of deleted webhooks.
 --@include "./one-gateway.lua"
 --@include "../redis/now.lua"
 --@include "../redis/kept-values.lua"

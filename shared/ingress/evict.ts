@@ -12,10 +12,11 @@ import evictResultsLua from "./evict-results.lua";
 import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
- * While Redis is nearly full, one gateway evicts kept webhooks, results and history. Meanwhile, its keys in Redis tell
- * all writers to store no such data (one-gateway.lua). History helps operators, and no call needs it. It consists of
- * the refused requests (shared/telemetry/rejected), the calls that runners accepted (shared/call-search/history), and
- * all but the newest entry of each call's log (shared/queue/call-log.ts).
+ * While Redis is nearly full, one gateway evicts kept webhooks, results and history. For each kind of data, it sets a
+ * key in Redis during this time. While the key exists, all processes store no new data of this kind (one-gateway.lua).
+ * History helps operators, and no call needs it. It consists of the refused requests (shared/telemetry/rejected), the
+ * calls that runners accepted (shared/call-search/history), and all but the newest entry of each call's log
+ * (shared/queue/call-log.ts).
  */
 
 const EVICT_KEPT = defineScript({
@@ -61,8 +62,9 @@ const TRIM_ATTEMPTS = defineScript({
 type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
 /**
- * Evicts kept webhooks, then results, then history, while Redis uses too much of its `maxmemory`. Each eviction begins
- * at a lower ratio than `webhooksAbove`, above which webhooks are refused.
+ * Starts the eviction of kept webhooks, results and history while Redis uses too much of its `maxmemory`. Each kind has
+ * a threshold of its own, in this order. All thresholds are lower than `webhooksAbove`, the ratio above which webhooks
+ * are refused.
  */
 export function startEviction({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
   const above = evictionThresholds(webhooksAbove);
@@ -109,8 +111,8 @@ function evictResults({ redis, keys }: Partition, gateway: string): () => Evict 
 }
 
 /**
- * Deletes all history once, and after that only renews the gateway's key. While the gateway holds the key, writers add
- * no history.
+ * Deletes all history, in several steps. Once all is deleted, each further call only renews the gateway's key in Redis.
+ * No process adds history while that key exists.
  */
 function evictHistory({ redis, keys }: Partition, gateway: string): () => Evict {
   const dropRefused = DROP_REFUSED.on(redis);

@@ -2,8 +2,8 @@ import type { Meter } from "../platform/log/metered.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 
 /**
- * Creates the HTTP meters of both gateways. They count bodies that were refused to free memory, closed connections,
- * refused streams, and waits for results.
+ * Creates the HTTP meters of both gateways. They count requests that were refused to free the memory of their bodies,
+ * closed connections, refused streams, and waits for results.
  */
 export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   const cut = metrics.counter(
@@ -31,7 +31,7 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
-/** Creates the histogram of the time until a call is on disk, for both gateways. */
+/** Creates the histogram of the time that a gateway takes to write a call to disk in Redis. */
 export function createAddDuration(metrics: Metrics) {
   return metrics.duration(
     "postern_queue_add_duration_seconds",

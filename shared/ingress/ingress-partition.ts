@@ -20,15 +20,15 @@ export type IngressPartition = ReturnType<typeof openIngressPartition>;
 type Options = Pick<Host, "postern" | "log" | "clock"> & {
   origin: Origin;
   deployment: Deployment | undefined;
-  /** Limits concurrent large writes to all partitions. */
+  /** Lets only one large write run at a time on each Redis server. Several partitions may share a server. */
   largeTurns: LargeTurns;
   /** Runs with each check of Redis, once a second. */
   readSettings?: () => Promise<void>;
 };
 
 /**
- * Opens a partition for a gateway. The returned parts tell whether the partition accepts calls now, and write calls to
- * it.
+ * Opens one partition of Redis for a gateway. The returned parts tell whether the partition accepts calls now, and
+ * write calls to it.
  */
 export function openIngressPartition(partition: Partition, options: Options) {
   const { postern, origin, deployment, largeTurns: turns, readSettings, clock = systemClock } = options;
@@ -63,13 +63,16 @@ export function openIngressPartition(partition: Partition, options: Options) {
   const deadlineMs = postern.limits.enqueue_timeout_ms;
   return {
     partition,
-    /** This partition with its connection for large writes. */
+    /** The same partition over its connection for large writes. */
     large: large.partition,
     durable,
     backpressure,
     beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs }),
     unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
-    /** Stops the timers, and closes the gateway's own connection. That of the host stays open. */
+    /**
+     * Stops the timers, and closes the connection for large writes, which the gateway itself has opened. The host's
+     * connection stays open.
+     */
     close(): void {
       backpressure.stop();
       eviction.stop();

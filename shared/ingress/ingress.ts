@@ -24,8 +24,9 @@ export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"]
 type IngressHost = Pick<CallsHost, "postern" | "partitions" | "log" | "clock" | "deployments">;
 
 /**
- * Opens the parts that both gateways share: admission of calls, writes to the queue, and limits on requests before they
- * are verified. `readSettings` runs with each check of a partition, once a second, and gets its index.
+ * Opens the parts that both kinds of gateway need. They admit calls, write them to the queues, limit requests that are
+ * not verified yet, and let clients read results. `readSettings` runs with each check of a partition, once a second,
+ * and gets the partition's index.
  */
 export function openIngress(
   origin: Origin,
@@ -63,12 +64,15 @@ export function openIngress(
     clientAddressOf,
     bodies,
     admission,
-    /** Redis' clock, for times that are stored in Redis or used by several processes, and for comparisons with them. */
+    /**
+     * Redis' clock. Use it for times that are stored in Redis or that several processes use, and to compare with such
+     * times.
+     */
     redisTime: host.clock ?? redisClock(host.partitions.control.redis).now,
     firstCheck: firstCheckOf(partitions.all.map(({ durable }) => durable)),
     /** Members that the process of the gateway uses for readiness, metrics and shutdown. */
     gateway: {
-      /** Redis server of each partition. */
+      /** Connection of each partition, which knows the state of its Redis server. */
       servers: partitions.all.map(({ durable }) => durable),
       /** Latest pressure of each partition; undefined if unknown. */
       pressures: () => partitions.all.map(({ backpressure }) => backpressure.latest()),
@@ -78,11 +82,17 @@ export function openIngress(
       waiting: waits.count,
       /** Number of open call streams. */
       streaming: streams.count,
-      /** Writers of delivered results. Only a gateway that runs in its own process accepts deliveries. */
+      /**
+       * Connections for writing the results that runners deliver. They are used only if the gateway runs in its own
+       * process, because it accepts deliveries at that process's private address.
+       */
       resultWrites: partitions.map(({ partition: small, large, beginWrite }): ResultWrites => {
         return { small, large, beginWrite };
       }),
-      /** Makes the gateway not ready, and ends all waits for results and all streams. Requests are still accepted. */
+      /**
+       * Begins the shutdown: the gateway reports that it is not ready, and ends all waits for results and all streams.
+       * It still accepts requests.
+       */
       drain(): void {
         admission.drain();
         endWaits();
@@ -93,7 +103,7 @@ export function openIngress(
         endWaits();
       },
     },
-    /** Stops the timers, and closes the gateway's own connections. Those of the host stay open. */
+    /** Stops the timers, and closes the connections that the gateway itself has opened. Those of the host stay open. */
     close(): void {
       closeChanges();
       bodies.flush();

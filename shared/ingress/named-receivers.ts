@@ -7,14 +7,14 @@ import { oneOf } from "../redis/reply.ts";
 import admitReceiverLua from "./admit-receiver.lua";
 
 /**
- * Limit on the callback queues that wildcards of `callback_hosts` may create in a deployment, for all requests
- * together.
+ * Limit on the callback queues of a deployment whose receivers requests have named, and only a wildcard of
+ * `callback_hosts` allows.
  */
 export const NAMED_QUEUES_MAX = 5000;
 
 /**
- * Minimum time for which a queue counts towards the limits after a request has named its receiver. The call may end, and
- * create the queue, long after the request.
+ * Minimum time in ms for which a queue counts towards the limits after a request has named its receiver. It is long,
+ * because the queue is created only when the call ends, which may be long after the request.
  */
 const COUNTED_MS = 86_400_000;
 
@@ -28,15 +28,15 @@ const ADMIT = defineScript({
 
 /**
  * Counts a receiver that a request names and only a wildcard of `callback_hosts` allows. Each such receiver costs a
- * queue, and host names are unlimited. `owner` is the endpoint or the payer. Throws `queue.overloaded` at a limit, and
- * `queue.unavailable`.
+ * queue, and a client could name any number of hosts below the wildcard. `owner` is the endpoint or the payer. Throws
+ * `queue.overloaded` at a limit, and `queue.unavailable`.
  */
 export type AdmitReceiver = (callId: string, owner: string, job: string, receiver: string) => Promise<void>;
 
 /**
- * Creates the function that counts a named receiver, in two partitions. Partition 0 counts the receivers of all
- * partitions. The call's own partition counts it too, because only this partition knows whether the queue still
- * exists.
+ * Creates the function that counts a named receiver in two partitions. Partition 0 counts the receivers of the whole
+ * deployment. The call's own partition counts it too. The queue is in that partition, and only there can the script see
+ * whether it still holds callbacks.
  */
 export function createAdmitReceiver(partitions: Partitions, perOwnerMax: number): AdmitReceiver {
   const admits = partitions.map((partition) => createAdmit(partition, perOwnerMax));

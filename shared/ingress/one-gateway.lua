@@ -1,6 +1,6 @@
--- Lets only this gateway evict data of one kind (kept webhooks, results or history) while Redis is nearly full. While the
--- key KEYS.off exists, all writers store no data of this kind. The key expires 3 s after this gateway's last check of Redis.
--- Ends the script with false if another gateway holds the key.
+-- Lets only this gateway evict data of one kind (kept webhooks, results or history) while Redis is nearly full. While
+-- the key KEYS.off exists, all writers store no data of this kind. The gateway renews the key once a second as long as
+-- it evicts; without this, the key expires after 3 s. Ends the script with false if another gateway holds the key.
 --@include "../redis/even-if-full.lua"
 local by = redis.call('GET', KEYS.off)
 if by and by ~= ARGV.gateway then return false end

@@ -1,5 +1,5 @@
--- Opens an endpoint for a new secret. A secret that has arrived but was not shown yet is kept, and its expiry does not
--- change.
+-- Opens an endpoint for a new secret (opened-endpoints.ts). If a secret has arrived that no operator has seen, it is
+-- kept until its own expiry. This operator can then see it.
 --@include "../redis/audit/add-act.lua"
 addAct(ARGV.line)
 redis.call('HSET', KEYS.opened, 'session', ARGV.session, 'by', ARGV.by)

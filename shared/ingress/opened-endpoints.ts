@@ -10,13 +10,18 @@ import lookAtOpenedLua from "./look-at-opened.lua";
 import openEndpointLua from "./open-endpoint.lua";
 import takeSecretLua from "./take-secret.lua";
 
-/** Secret that a sender sent in a handshake, and the address that sent it. */
+/** Secret that a sender has sent in a handshake, with the sender's address. */
 export type TakenSecret = { secret: string; address: string; takenAt: number };
 
-/** State of an endpoint for the operator's command that opened it. */
+/**
+ * State of an opened endpoint. The command with which an operator opened it (`postern endpoints open`) reads this state
+ * again and again.
+ */
 export type OpenedState =
   | { kind: "open" }
-  /** Secret, returned once: it is deleted from Redis, and the endpoint is closed. */
+  /**
+   * A secret has arrived. It is returned only once, because reading it deletes it from Redis and closes the endpoint.
+   */
   | ({ kind: "secret" } & TakenSecret)
   /** The endpoint's time is over, or an operator closed it. */
   | { kind: "closed" }
@@ -24,18 +29,19 @@ export type OpenedState =
   | { kind: "taken-over"; by: string };
 
 /**
- * Time for which an unseen secret is kept. If the command that opened the endpoint has died, another one can still show
- * the secret.
+ * Time in ms for which a secret that no operator has seen is kept. If the command that opened the endpoint has died,
+ * the operator can run it again to see the secret.
  */
 const SECRET_KEPT_MS = 10 * 60_000;
 
 const SECRET = /^[!-~]{1,256}$/;
 
 /*
- * An open endpoint is a hash in Redis with `session` (the command that opened it last) and `by` (the operator of that
- * command). A handshake adds `secret`, `address` and `taken_at`. The hash expires by itself. Reading the secret also
- * deletes it, so it is shown at most once. If the command dies before it has read the secret, the operator can run it
- * again to see the secret.
+ * Some senders choose the secret of an endpoint themselves, and send it in a handshake. An operator opens the endpoint
+ * for such a secret. An open endpoint is a hash in Redis with `session` (the command that opened it last) and `by` (the
+ * operator of that command). A handshake adds `secret`, `address` and `taken_at`. The hash expires by itself. Reading
+ * the secret also deletes it, so it is shown at most once. If the command dies before it has read the secret, the
+ * operator can run it again to see the secret.
  */
 
 const OPEN = defineScript({
@@ -73,21 +79,21 @@ const CLOSE = defineScript({
 });
 
 /**
- * Takes the secret of a handshake if an operator has opened the endpoint and no other secret was taken. Resolves with
- * whether this secret is now the endpoint's secret.
+ * Stores the secret of a handshake if an operator has opened the endpoint and no other secret has arrived before.
+ * Resolves with whether the stored secret is now this one.
  */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
 
 /**
- * Minimum time between two queries of Redis for one endpoint, because every client can send handshakes. All handshakes
- * in this time share the answer to the first query.
+ * Minimum time in ms between two queries of Redis for one endpoint. Any client can send handshakes. Without this limit,
+ * clients could make Redis busy. All handshakes in this time share the answer to the first query.
  */
 const QUERY_EVERY_MS = 1000;
 
 /**
  * Creates the function that takes secrets from handshakes, for gateways. The function notices an opened endpoint within
- * a second. Throws `queue.unavailable` if Redis does not answer; the sender may then repeat the handshake. `now` is a
- * monotonic time in milliseconds.
+ * a second. Throws `queue.unavailable` if Redis does not answer. The sender may then repeat the handshake, even if
+ * Redis has stored the secret. `now` is a monotonic time in milliseconds.
  */
 export function createTakeSecret(
   { redis, keys }: Partition,
@@ -118,7 +124,8 @@ export function createTakeSecret(
 type EndpointAct = Extract<AuditEntry<"acts">, { path: string }>;
 
 /**
- * Creates the functions that open and close endpoints, for operators. An open endpoint takes one secret in a handshake.
+ * Creates the functions with which operators' commands open and close endpoints. An open endpoint accepts one secret by
+ * a handshake.
  */
 export function createOpenedEndpoints({ redis, keys }: Partition) {
   const [open, look, close] = [OPEN.on(redis), LOOK.on(redis), CLOSE.on(redis)];
@@ -130,14 +137,14 @@ export function createOpenedEndpoints({ redis, keys }: Partition) {
       await open({ ...touched, ...actKeys(keys, act) }, { session, by: act.by, ms, line: toLine(act) });
       return {
         look: async () => toState(await look(touched, { session, close: false }), session),
-        /** Closes the endpoint. Returns a secret that has arrived meanwhile. */
+        /** Closes the endpoint. If a secret has arrived since the last `look`, returns it. */
         close: async () => toState(await look(touched, { session, close: true }), session),
       };
     },
 
     /**
-     * Closes an endpoint, no matter who opened it, and adds a line to the audit log. An unseen secret is lost. Returns
-     * who opened the endpoint, and whether a secret was lost.
+     * Closes an endpoint, no matter which operator opened it, and adds a line to the audit log. A secret that no
+     * operator has seen is lost. Returns the operator who opened the endpoint, and whether a secret was lost.
      */
     async close(act: EndpointAct): Promise<{ by: string; hadSecret: boolean } | undefined> {
       const touched = { opened: keys.opened(act.path), ...actKeys(keys, act) };

@@ -4,7 +4,7 @@ import { platformKeys } from "../call/job-call.ts";
 import { headerValues } from "../http/headers.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 
-/** Receiver that is notified of a call's end. */
+/** Receiver to which a call's callback will be sent. */
 export type ChosenCallback = {
   target: Target;
   /** True if the request names the receiver and only a wildcard of `callback_hosts` allows it. */
@@ -12,9 +12,9 @@ export type ChosenCallback = {
 };
 
 /**
- * Returns the receiver for this request's call; undefined if it has no receiver. `own` is the operator's receiver, if
- * configured. Throws `request.malformed`, `callback.refused`, and `queue.overloaded` if too many callbacks wait for a
- * receiver that the request names.
+ * Returns the receiver for this request's call; undefined if it has no receiver. `own` is the receiver that the
+ * operator has configured for the endpoint or job, if any. Throws `request.malformed`, `callback.refused`, and
+ * `queue.overloaded` if too many callbacks wait for a receiver that the request names.
  */
 export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => ChosenCallback | undefined;
 
@@ -35,8 +35,8 @@ type Options = {
 };
 
 /**
- * Creates the function that chooses the receiver. If a request names a receiver that would not be notified, the request
- * is refused, because its client relies on the callback.
+ * Creates the function that chooses the receiver. If a request names a receiver to which no callback can be sent, the
+ * request is refused, because its client relies on the callback.
  */
 export function createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }: Options): ReadCallback {
   const headers = callbackHeaders(metadataPrefix);

@@ -7,8 +7,9 @@ import { AppError, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Headers of a stored answer, whose content is untrusted. They keep the content from running scripts on the gateway's
- * origin, and keep its links from revealing the token in the result's URL.
+ * Headers of an answer that a runner gave, whose content is untrusted. A browser that shows it then runs none of its
+ * scripts on the gateway's web origin. And if the user follows a link in it, the browser does not send the result's
+ * URL, which may contain the token.
  */
 const UNTRUSTED_HEADERS = {
   ...COMMON_HEADERS,
@@ -46,7 +47,8 @@ type Unanswered = Exclude<ResultRead, { kind: "answer" }>;
 type Failed = Extract<ResultRead, { kind: "failed" | "failure" }>;
 
 /**
- * Returns why the call failed: Postern's error code, or the status that the runner delivered; and the runner's text.
+ * Returns the reason of a failed call, for clients. It is Postern's error code, or the status that the runner delivered
+ * with its result. The runner's own text is added if there is one.
  */
 export function toFailure(failed: Failed) {
   const { title, detail } = failed;

@@ -12,7 +12,9 @@ import { DISABLED_DELIVERY_ROUTES, deliveryRoutes } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
-/** Adds the routes for runners' deliveries to a gateway's private address. */
+/**
+ * Adds the routes by which runners deliver results to a gateway's private address, where probes and metrics are served.
+ */
 export function withDeliveryRoutes<Own extends Gateway>(
   gateway: Own,
   { postern, partitions, log }: CallsHost,

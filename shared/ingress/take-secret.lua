@@ -1,5 +1,6 @@
--- Takes a secret if the endpoint is open and has none. Returns the hash of the endpoint's secret; nil if the endpoint
--- is not open. A handshake with the same secret may be repeated, because its answer may have been lost.
+-- Stores the secret of a handshake if the endpoint is open (opened-endpoints.ts) and has none. Returns the hash of the
+-- secret that is now stored; nil if the endpoint is not open. So a sender that repeats a handshake whose answer was
+-- lost succeeds again, and a handshake with another secret fails.
 --@include "../redis/now.lua"
 local found = redis.call('HMGET', KEYS.opened, 'session', 'secret')
 if not found[1] then return nil end

@@ -1,5 +1,6 @@
--- Deletes all but the newest entry of each call's log, for the logs that one step of a scan finds. `pattern` matches
--- the keys of the logs. Returns the next cursor, and the number of deleted entries.
+-- Each call has a log of its attempts. One run of this script is one step of a scan over the logs' keys. It deletes all
+-- but the newest entry of each log that the step finds. `pattern` matches the keys of the logs. Returns the next
+-- cursor, and the number of deleted entries.
 --@include "./one-gateway.lua"
 local found, gone = redis.call('SCAN', ARGV.cursor, 'MATCH', ARGV.pattern, 'COUNT', 1000), 0
 for _, attempts in ipairs(found[2]) do

@@ -3,8 +3,9 @@ export const REASONS = ["missing", "repeated", "malformed", "mismatch", "stale",
 export type Reason = (typeof REASONS)[number];
 
 /**
- * Kinds of credential that need different advice. A signature covers the request: a `digest` under a shared secret, or
- * the signature of a `key-pair` or `certificate`. The other kinds are a secret or a signed token in the request.
+ * Kinds of credential for which an operator needs different advice. `digest`, `key-pair` and `certificate` are
+ * signatures of the request: under a shared secret, by a private key, or by the key of a certificate. The other kinds
+ * are a secret or a signed token in the request.
  */
 export const CREDENTIAL_KINDS = [
   "bearer",
@@ -28,7 +29,10 @@ export type Advice = {
 type Words = {
   /** Name of the credential in a request. */
   name: string;
-  /** Name of the configured value that verifies the credential, if that value may be outdated. */
+  /**
+   * Name of the configured value that verifies the credential. Undefined if the operator configures none, as for a
+   * certificate.
+   */
   secret?: string;
   /** Whether the credential is in the header Authorization. */
   isAuthorization?: boolean;

@@ -10,10 +10,10 @@ import { type Coverage, needsPrivateKey, type Scheme, scheme, type Timestamp } f
 import { toPointer } from "./template.ts";
 
 /*
- * The authentication modes (`auth` of an endpoint). Each declares its configuration keys and the proof that a request
- * must have. All other code knows only the proof. The proof's kind (`by`) selects the functions that use it: CHECKS in
- * services/webhooks-gateway/authenticate.ts verifies a request, and SIGNERS in shared/webhook-auth/sample/delivery.ts
- * creates one.
+ * The authentication modes (`auth` of an endpoint). Each mode declares its configuration keys and the proof that a
+ * request must have. All other code sees only the proof, not the mode. The proof's kind (`by`) selects the functions
+ * that use it: CHECKS in services/webhooks-gateway/authenticate.ts verifies a request, and SIGNERS in
+ * shared/webhook-auth/sample/delivery.ts creates one.
  */
 
 /** Places of the credential in a request. */
@@ -26,9 +26,15 @@ export type Places = {
 
 type Common = {
   readonly places: Places;
-  /** Undefined if there is no credential, or if the kind depends on the headers of a request (`kindOf`). */
+  /**
+   * Kind of the credential. Undefined if the endpoint requires none, or if the kind depends on the headers of a request
+   * (`kindOf`).
+   */
   readonly kind?: CredentialKind;
-  /** Values that each possible signature covers. Undefined for other credentials. */
+  /**
+   * Values of the request that the signature covers, for each scheme by which a request may be signed. Undefined if the
+   * credential is no signature.
+   */
   readonly coverage?: readonly Coverage[];
   /** Value of WWW-Authenticate in a 401 (RFC 9110, section 11.6.1). */
   readonly challenge: string;
@@ -37,7 +43,10 @@ type Common = {
 /** Proof of an endpoint that requires no credential. Its `challenge` is empty. */
 type Open = Common & { readonly by: "nothing" };
 
-/** A header that holds the text `before` and then the secret, unchanged or encoded by `encode`. */
+/**
+ * Proof by a header that contains the secret itself: the text `before`, and then the secret, unchanged or encoded by
+ * `encode`.
+ */
 export type SecretHeader = Common & {
   readonly by: "secret";
   readonly header: string;
@@ -62,7 +71,10 @@ export type Jwt = Common & {
   readonly by: "jwt";
   readonly issuers: readonly string[];
   readonly audience: string;
-  /** The issuer's keys as a JSON Web Key Set, or their URL, which may contain a secret. */
+  /**
+   * The issuer's keys as a JSON Web Key Set, or the URL at which the issuer publishes them. The URL may contain a
+   * secret.
+   */
   readonly jwks: Secret;
   readonly algorithms: readonly AlgorithmName[];
   readonly claims: Readonly<Record<string, ClaimValue>>;
@@ -91,8 +103,8 @@ export type Proof = Open | SecretHeader | Signed | Jwt | HttpSigned | SnsMessage
 
 type Auth<Keys extends z.ZodRawShape> = {
   /**
-   * Whether the endpoint has the key `secret`. With `"later"`, a handshake may bring the secret. With `"or-directory"`,
-   * a key directory may replace it.
+   * Whether an endpoint with this mode has the configuration key `secret`. With `"later"`, it may be missing at first,
+   * because a handshake can bring the secret. With `"or-directory"`, a key directory may replace it.
    */
   readonly secret: "none" | "required" | "later" | "or-directory";
   /** Other configuration keys of the mode. */
@@ -141,8 +153,8 @@ const HMAC_SHA256: Scheme = {
 };
 
 /**
- * ARN of a topic in a partition of AWS whose SNS hosts are below amazonaws.com or amazonaws.com.cn. Topics with `.fifo`
- * are refused, because they deliver nothing over HTTP.
+ * ARN (id) of a topic at Amazon SNS. It must be in a partition of AWS whose SNS hosts are below amazonaws.com or
+ * amazonaws.com.cn. Topics with `.fifo` are refused, because they deliver nothing over HTTP.
  */
 const topicArn = z
   .string()
@@ -153,7 +165,8 @@ const topicArn = z
 
 /**
  * Coverage of SNS signatures. A message is accepted for a day, because SNS can retry for an hour and may itself be
- * late. `signed` omits Token and SubscribeURL, because the gateway reads them only to confirm a subscription.
+ * late. A signature may also cover Token and SubscribeURL. `signed` omits them, because only the confirmation of a
+ * subscription reads them.
  */
 const SNS_COVERAGE = {
   signed: "{body:/Message}{body:/MessageId}{body:/Subject}{body:/Timestamp}{body:/TopicArn}{body:/Type}",
@@ -161,9 +174,9 @@ const SNS_COVERAGE = {
 } as const;
 
 /**
- * Coverage of PayPal's signatures. A message is accepted for four days, because PayPal retries for three. The body
- * counts as not covered, because it is easy to make another body with the same CRC-32. `signed` omits the webhook's id,
- * because no request contains it.
+ * Coverage of PayPal's signatures. A message is accepted for four days, because PayPal retries for three. The signature
+ * covers only the CRC-32 of the body. The body counts as not covered, because anyone can make another body with the
+ * same CRC-32. `signed` omits the webhook's id, which is signed but is not in the request.
  */
 const PAYPAL_COVERAGE = {
   signed: "{header:PayPal-Transmission-Id}|{timestamp}",
@@ -343,7 +356,10 @@ export type AuthFields = {
   [Name in AuthName]: { readonly auth: Name } & Values<(typeof AUTH_MODES)[Name]["keys"]>;
 }[AuthName];
 
-/** Values of these configuration keys. Without keys, zod's own type would forbid every key. */
+/**
+ * Values of these configuration keys. For a mode without keys, the type is `unknown`, because zod's own type would
+ * forbid every key of an endpoint.
+ */
 type Values<Keys extends z.ZodRawShape> = keyof Keys extends never ? unknown : z.output<z.ZodObject<Keys>>;
 
 export const AUTH_NAMES = Object.keys(AUTH_MODES) as AuthName[];
@@ -375,14 +391,14 @@ export function showsSecret(proof: Proof): boolean {
   );
 }
 
-/** Returns whether the required claims allow the tokens of only one account. */
+/** Returns whether the required claims allow only tokens that are issued to one account. */
 export function isOfOneAccount({ claims }: Jwt): boolean {
   return claims["sub"] !== undefined || claims["email"] !== undefined;
 }
 
 /**
- * Returns the kind of credential. With several schemes, it is the kind of the first one whose header is present.
- * Undefined without a credential.
+ * Returns the kind of credential. If the endpoint has several schemes, it is that of the first scheme whose header is
+ * `present` in the request. Undefined if the endpoint requires no credential.
  */
 export function kindOf(proof: Proof, present: readonly string[]): CredentialKind | undefined {
   if (proof.by !== "schemes") return proof.kind;
@@ -398,7 +414,10 @@ export function secretText({ before, encode }: SecretHeader, secret: string): st
   return before + (encode === undefined ? secret : encode(secret));
 }
 
-/** Returns the forms in which a request may contain this secret, longest first. */
+/**
+ * Returns the texts in which a request may contain this secret, longest first. For HTTP Basic, these are the encoded
+ * credentials and the password.
+ */
 export function shownTexts(proof: Proof, secret: string): string[] {
   return proof.by === "secret" && proof.encode ? [secretText(proof, secret), secret] : [secret];
 }
@@ -414,8 +433,8 @@ export function bearerToken(value: string): string {
 }
 
 /**
- * Reads the password of HTTP Basic authentication (RFC 7617). The user name is not secret. The password is compared in
- * constant time.
+ * Reads the password of HTTP Basic authentication (RFC 7617). The user name is not secret, so it is compared here. The
+ * caller compares the password in constant time.
  */
 function basicPassword(value: string, username: string): Buffer {
   const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(value)?.[1];

@@ -2,18 +2,19 @@ import type { Timestamp } from "./signature-scheme.ts";
 import type { Part } from "./template.ts";
 
 /*
- * Boundaries of the signed parts. If bytes could move from one part to its neighbour, another request would have the
- * same signature.
+ * Boundaries between the parts of the signed bytes, such as {header:id}.{body}. If bytes could move from one part to
+ * its neighbour without changing the signed bytes, two different requests would have the same signature. So a rule
+ * fixes where each part ends.
  */
 
 /**
- * Rule for the end of a part. `anywhere`: no rule. `after-token`: the part has only token characters, and the body
- * after it begins with another character. `before`: the part does not contain this literal, which separates it from its
- * neighbour.
+ * Rule for the end of a part. `anywhere`: the part needs no rule. `after-token`: the part has only the characters of
+ * ids and types (`TOKEN`), and the body after it begins with another character. `before`: the part does not contain
+ * this literal text, which separates it from its neighbour.
  */
 export type Ends = "anywhere" | "after-token" | { readonly before: string };
 
-/** Parts whose length the sender of a request chooses. */
+/** Parts whose length is chosen by the client that sends the request. */
 const VARIABLE: readonly Part["kind"][] = [
   "header",
   "query",
@@ -24,7 +25,7 @@ const VARIABLE: readonly Part["kind"][] = [
   "form",
 ];
 
-/** Characters of an id or type. The JSON of a list, an object or a string does not begin with one of them. */
+/** Characters of an id or event type. A body that is a JSON list, object or string does not begin with one of them. */
 const TOKEN = /^[A-Za-z0-9._/+-]*$/;
 
 export function isToken(text: string): boolean {
@@ -43,15 +44,15 @@ export function endsOf(parts: readonly Part[], at: number): Ends {
 }
 
 /**
- * Returns what is wrong with a `signed` template if it does not fix where each part ends. Bytes could then move from one
- * part to another, and two different requests would have the same signature. Returns undefined if this is impossible.
+ * Describes the problem of a `signed` template that does not fix where each part ends. Returns undefined if it fixes
+ * all ends.
  */
 export function boundaryProblem(
   parts: readonly Part[],
   timestamp: Timestamp | undefined,
 ): string | undefined {
   const ambiguous = parts.find((part, at) => {
-    // A time has a fixed number of digits, so it needs no boundary.
+    // A field with the time has a fixed number of digits, so it needs no boundary.
     const isTime = part.kind === "field" && timestamp?.field === `/${part.pointer.join("/")}`;
     return !isTime && needsEnd(parts, at) && endBeside(parts, at) === undefined;
   });
@@ -72,9 +73,9 @@ function needsEnd(parts: readonly Part[], at: number): boolean {
 }
 
 /**
- * Returns the rule for the end of a part, if its neighbour marks that end. The neighbour is the next part; for a part
- * after the body, it is the part before. A literal always marks the end. A timestamp, or the dot after named headers,
- * marks it only if the body follows directly.
+ * Returns the rule for the end of a part, if its neighbour marks where it ends. The neighbour is the next part. For a
+ * part after the body it is the part before, because there the start must be fixed. A literal always marks the end. A
+ * timestamp, or the dot after named headers, marks it only if the body follows directly.
  */
 function endBeside(parts: readonly Part[], at: number): Ends | undefined {
   const isBehindBody = parts.slice(0, at).some(isBody);

@@ -2,14 +2,18 @@ import type { Proof } from "./auth-modes.ts";
 import type { Coverage } from "./signature-scheme.ts";
 import { type Part, toParts } from "./template.ts";
 
-/** Returns whether a signature covers everything that a template reads, so that only the sender can change it. */
+/**
+ * Returns whether the endpoint's signature covers everything that a template reads. Only the sender can then change
+ * what the template yields.
+ */
 export function isSignedBy(template: readonly Part[], { coverage }: Proof): boolean {
   return coverage !== undefined && isCovered(template, coverage);
 }
 
 /**
- * Returns the time in seconds for which a recorded delivery could be accepted again. Its signed timestamp limits this
- * time. With several schemes, the longest time counts. Undefined if a delivery never becomes too old.
+ * Returns the time in seconds for which a stranger who has recorded a delivery could send it again and have it
+ * accepted. The signed timestamp limits this time. If the endpoint has several schemes, the longest time counts.
+ * Undefined if a delivery never becomes too old.
  */
 export function acceptedSecs({ coverage }: Proof): number | undefined {
   if (coverage === undefined || !isTimed(coverage)) return undefined;
@@ -19,8 +23,9 @@ export function acceptedSecs({ coverage }: Proof): number | undefined {
 }
 
 /**
- * Returns whether only the sender can change what a template reads, under every scheme. Either the signature covers it,
- * or the request contains the secret itself, which only the sender knows.
+ * Returns whether only the sender can change what a template reads, no matter which of the schemes a request uses. It
+ * is so if the signature covers what the template reads, or if the request contains the secret itself, which only the
+ * sender knows.
  */
 export function isCovered(template: readonly Part[], schemes: readonly Coverage[]): boolean {
   return schemes.every((scheme) => {
@@ -36,8 +41,9 @@ function signs(signed: readonly Part[], scheme: Coverage, part: Part): boolean {
     case "field":
       return signed.some(({ kind }) => kind === "body") || isSigned(signed, part);
     case "header":
-      // Every accepted request has one of the signed headers, and the first one counts. A template reads that header
-      // too if its list of headers begins with the signed ones, in the same order.
+      // If the signature covers one of several headers, it covers the first that the request has. An accepted request
+      // has at least one of them. A template reads the same header if its list begins with the signed headers, in the
+      // same order.
       return signed.some(
         (other) => other.kind === "header" && other.names.every((name, i) => name === part.names[i]),
       );

@@ -1,12 +1,13 @@
 import { endOfString } from "../platform/text/bounded-json.ts";
 
 /**
- * Parses valid JSON. A whole number beyond the safe range becomes text with its digits. JSON.parse would round it, so
- * that two ids could become equal. A large number with a point or an exponent stays a number. The search for such
- * numbers takes one pass over the bytes, without recursion.
+ * Parses valid JSON. JSON.parse rounds whole numbers beyond the safe range (2^53), so that two different ids could
+ * become equal. Here such a number becomes text with its digits: they are put into quotes before the JSON is parsed. A
+ * large number with a point or an exponent stays a number. The search for the numbers takes one pass over the bytes,
+ * without recursion.
  */
 export function parseExactJson(json: Buffer): unknown {
-  // Space for the result: each number of at least 16 digits gets two quotes.
+  // Space for the result. Only a number of at least 16 digits can get two quotes, so an eighth more is enough.
   const quoted = Buffer.allocUnsafe(json.length + Math.ceil(json.length / 8));
   let size = 0;
   let from = 0;
@@ -54,8 +55,8 @@ function isNumberSign(byte: number | undefined): boolean {
 }
 
 /**
- * Returns whether this whole number is beyond the safe range, so that JSON.parse may round it. With fewer than 16
- * digits it never is, and with more than 16 it always is.
+ * Returns whether this whole number is beyond the safe range, so that JSON.parse may round it. A number with fewer than
+ * 16 digits never is, and one with more than 16 always is.
  */
 function isRounded(json: Buffer, start: number, end: number): boolean {
   if (end - start !== 16) return end - start > 16;

@@ -32,7 +32,9 @@ export function template(kinds: readonly Part["kind"][]) {
   });
 }
 
-/** Template of request values. It contains no values of a signature, such as {timestamp}. */
+/**
+ * Schema of a template that reads values of a request. It must not read values of the signature, such as {timestamp}.
+ */
 export const requestTemplate = template(["header", "query", "field", "cloudevent"]);
 
 /** Template of a delivery id or an event type. */

@@ -2,8 +2,8 @@ import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject } fr
 import type { Algorithm, SecretFormat } from "./signature-scheme.ts";
 
 /*
- * Senders' private keys. An endpoint has only the public key, as its secret (key.ts) or in a key set. To test such an
- * endpoint, an operator creates a key pair.
+ * Private keys of senders, for tests. If a sender signs with a key pair, its endpoint has only the public key, as its
+ * secret (key.ts) or in a key set. To send test deliveries to such an endpoint, an operator creates a key pair.
  */
 
 /** Fixed beginning of a PKCS #8 key of Ed25519 (RFC 8410, section 7). */
@@ -42,7 +42,7 @@ function toKey(text: string): KeyObject {
   return createPrivateKey({ key: Buffer.from(text, "base64"), format: "der", type: "pkcs8" });
 }
 
-/** Makes a key from its seed. The bytes may also have the public key after the seed. */
+/** Makes an Ed25519 key from its 32-byte seed. The public key may follow the seed in `bytes`, and is ignored. */
 function fromSeed(bytes: Buffer): KeyObject {
   const key = Buffer.concat([ED25519_PKCS8, bytes.subarray(0, SEED_BYTES)]);
   return createPrivateKey({ key, format: "der", type: "pkcs8" });

@@ -4,8 +4,9 @@ import type { Reason } from "./advice.ts";
 import { type Lookup, type Lookups, RequestValues } from "./template.ts";
 
 /**
- * Creates the refusal of a credential. The reason is for the log and the operator, and is not sent to the client.
- * `detail` names the expected value and its place. It contains no part of the received value.
+ * Creates the error that refuses a credential. The reason is for the log and the operator, and is not sent to the
+ * client. `detail` names the expected value and its place. It must contain no part of the received value, which may be
+ * a secret.
  */
 export function rejected(reason: Reason, detail = ""): AppError {
   const text = detail === "" ? reason : `${reason}: ${detail}`;
@@ -17,7 +18,7 @@ export function reasonOf(message: string): string {
   return message.split(":", 1)[0] ?? "";
 }
 
-/** Returns the text of a lookup. Throws if it was not found. */
+/** Returns the text that a lookup has found. Throws `webhook.credential_rejected` if it has found none. */
 export function need(found: Lookup): string {
   if ("problem" in found) throw rejected(found.problem, found.what);
   return found.value;
@@ -28,13 +29,16 @@ export function needHeader(req: IncomingMessage, name: string): string {
   return need(new RequestValues(req).header([name]));
 }
 
-/** Returns the texts of a lookup. Throws if one was not found. */
+/** Returns the texts that a lookup has found. Throws `webhook.credential_rejected` if one was missing. */
 export function needAll(found: Lookups): readonly string[] {
   if ("problem" in found) throw rejected(found.problem, found.what);
   return found.values;
 }
 
-/** Returns the value. Throws if it could not be parsed; `wanted` returns the expected form. */
+/**
+ * Returns a parsed value. Throws `webhook.credential_rejected` if it is undefined, because it could not be parsed;
+ * `wanted` describes the expected form.
+ */
 export function wellFormed<Value>(value: Value | undefined, wanted: () => string): Value {
   if (value === undefined) throw rejected("malformed", wanted());
   return value;

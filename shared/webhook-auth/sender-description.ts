@@ -3,18 +3,18 @@ import type { AUTH_MODES, AuthName } from "./auth-modes.ts";
 import { headerName, headerText, type Input, orElse, requestTemplate, requestText } from "./fields.ts";
 
 /*
- * Description of how a webhook sender signs, identifies and sets up its deliveries, as data. It consists of an
- * endpoint's keys in webhooks.toml, except its path, job and secret. A preset is one such description. Text with
- * {placeholders} is a template (template.ts).
+ * Description of a webhook sender as data: how it signs its deliveries, how they are identified, and how it sets up an
+ * endpoint. It consists of the keys that an endpoint has in webhooks.toml, except its path, job and secret. A preset is
+ * one such description. Text with {placeholders} is a template (template.ts).
  */
 
 /** Answer to an accepted delivery. */
 export const answer = z.strictObject({
   status: z.literal([200, 201, 202, 204]).default(202),
   content_type: headerText.optional(),
-  /** Body that replaces our JSON. */
+  /** Body that replaces the gateway's own JSON. */
   body: z.string().max(4096).optional(),
-  /** Status for a delivery over a rate limit. It must be one after which the sender retries. */
+  /** Status for a delivery over a rate limit. The sender must retry after this status. */
   limited: z.literal([429, 503]).default(429),
   /**
    * Status after too many refused credentials from one address. Some senders test the endpoint with wrong credentials,
@@ -34,21 +34,22 @@ export const handshake = z.strictObject({
   method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
   /**
    * Required values, by template. A `*` at the end of a value matches any text. These templates may read the body only
-   * with the proof `credential`.
+   * if the proof is `credential`, because only then the body is read and verified first.
    */
   when: z.record(requestTemplate, z.string()).default({}),
   /**
-   * Fields that make up the whole body: a form of at most 1 KiB. A field with the value `*` may be missing. Allowed
-   * only with `proof = "none"`.
+   * If set, the whole body must be a form of at most 1 KiB with exactly these fields. A field with the value `*` may be
+   * missing. Allowed only with `proof = "none"`.
    */
   form: z.record(z.string(), z.string()).optional(),
   /**
-   * Proof that is required before the answer.
-   * With `none`, no proof is required. If the request has the method of a delivery, it must not have any credential.
-   * With `credential`, the endpoint's credential is required.
-   * With `verify_token`, the verify token is required in this query parameter.
-   * With `secret_header`, the request brings a new secret in this header. An operator must have opened the endpoint for
-   * it (`postern endpoints open`).
+   * Proof that is required before the answer:
+   * - `none`: no proof. If the request has the method of a delivery, it counts as a handshake only if it has no
+   *   credential.
+   * - `credential`: the endpoint's credential.
+   * - `verify_token`: the verify token, in this query parameter.
+   * - `secret_header`: the request brings a new secret in this header. An operator must have opened the endpoint for it
+   *   (`postern endpoints open`).
    */
   proof: z.union(
     [
@@ -60,7 +61,10 @@ export const handshake = z.strictObject({
   ),
   status: z.literal([200, 204]).default(200),
   content_type: headerText.optional(),
-  /** Templates of the answer. In `json`, the value {mac} is the MAC of `mac.of` under the first secret. */
+  /**
+   * Body, JSON and headers of the answer, as templates. In `json`, the value {mac} is replaced by a MAC. It is made of
+   * the text `mac.of` with the endpoint's first secret.
+   */
   body: requestTemplate.optional(),
   json: z.record(z.string(), jsonValue).optional(),
   headers: z.record(headerName, requestTemplate).default({}),
@@ -74,7 +78,10 @@ export const handshake = z.strictObject({
 });
 export type Handshake = Input<typeof handshake>;
 
-/** Configuration keys of an endpoint that describe its sender's deliveries. The keys of its credential are separate. */
+/**
+ * Configuration keys of an endpoint that describe its sender's deliveries. The keys that describe its credential are in
+ * auth-modes.ts.
+ */
 export const deliveryKeys = {
   methods: z
     .array(z.enum(["POST", "PUT"]))
@@ -99,7 +106,7 @@ export type Description = Input<z.ZodObject<typeof deliveryKeys>> & {
   readonly [Key in keyof AuthShape]?: Input<AuthShape[Key]>;
 } & { readonly auth: AuthName };
 
-/** A description with the sender's entry in docs/senders.md. */
+/** A description of a sender, with the texts of its entry in docs/senders.md. */
 export type Preset = {
   readonly sender: string;
   /** URL of the sender's documentation. */

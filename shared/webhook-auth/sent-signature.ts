@@ -5,27 +5,36 @@ import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
 
 /** Signature of a request, as sent. */
 export type Sent = {
-  /** Possible signatures, at least one. One valid signature suffices. */
+  /**
+   * Values in the request that have the form of the signature, at least one. The request is accepted if one of them is
+   * valid.
+   */
   readonly candidates: readonly Buffer[];
-  /** Returns the value of the list's item with this key, such as `t`. Undefined unless the key occurs exactly once. */
+  /**
+   * Returns the value of the item with this key in a list such as `t=1,v1=ab`. Undefined unless the key occurs exactly
+   * once.
+   */
   pair(key: string): string | undefined;
 };
 
 /** Limit on the items of a list. Senders use two or three. */
 const ITEMS_MAX = 64;
-/** Limit on candidates. A sender that changes its key signs with both the old and the new one. */
+/** Limit on candidates. There are two while a sender changes its key and signs with both the old and the new one. */
 const CANDIDATES_MAX = 8;
 
 /**
- * Returns the limit on signatures to try. For a digest, each of the scheme's headers may hold one, because one
- * computation serves all of them. With a public key, each signature must be verified separately.
+ * Returns the limit on signatures to try. A digest under a shared secret is computed once and compared with all of
+ * them, so each of the scheme's headers may hold one. With a public key, each signature must be verified separately.
  */
 function candidatesMax({ header, algorithm }: Scheme): number {
   const headers = Array.isArray(header) ? header.length : 1;
   return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
 }
 
-/** Parses the signatures in these texts. Undefined if none has the form of the scheme, or if too many have it. */
+/**
+ * Parses the signatures in these header or field texts. Undefined if none has the form that the scheme describes, or if
+ * too many have it.
+ */
 export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
   const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
   const candidates: Buffer[] = [];
@@ -47,8 +56,8 @@ export function parseSent(texts: readonly string[], scheme: Scheme): Sent | unde
 type Item = { whole: string; key: string; value: string };
 
 /**
- * Returns the values of the items with this key. Without a key, returns all items as sent. Items such as `t=1` are
- * dropped later, because they are not signatures in any encoding.
+ * Returns the values of the items with this key. Without a key, returns all items as sent. The caller then tries to
+ * decode each item as a signature, which fails for items such as `t=1`.
  */
 function signaturesOf(items: readonly Item[], key: string | undefined): string[] {
   if (key === undefined) return items.map(({ whole }) => whole);

@@ -28,13 +28,13 @@ export function needsPrivateKey(algorithm: Algorithm): boolean {
   return algorithm === "ed25519" || algorithm === "ecdsa-p256";
 }
 
-/** Encodings of a signature. Except for `hex-any-case`, the same bytes have only one spelling. */
+/** Encodings of a signature. In each of them but `hex-any-case`, the same bytes have only one accepted spelling. */
 export const ENCODINGS = ["hex", "hex-upper", "hex-any-case", "0x-hex", "base64"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
 /**
- * Formats of a configured secret, which determine how it becomes the key. If the schemes of an endpoint have several
- * formats, the first that fits the secret is used.
+ * Formats of a configured secret. The format determines how the text becomes the key. If the schemes of an endpoint
+ * have different formats, each secret is read in the first format that it fits.
  */
 export const SECRET_FORMATS = [
   /** UTF-8 bytes of the text, including any prefix. */
@@ -68,7 +68,10 @@ export const timestamp = z.strictObject({
   /** JSON Pointer into the body. */
   field: pointer.optional(),
   unit: z.enum(TIME_UNITS),
-  /** Maximum age, and maximum lead over our clock. Without them, only the form of the time is checked. */
+  /**
+   * Maximum age of the time, and maximum difference if it is ahead of the gateway's clock. Without them, only the form
+   * of the time is checked.
+   */
   past_secs: z.number().min(0).optional(),
   future_secs: z.number().min(0).optional(),
 });
@@ -99,7 +102,7 @@ export const scheme = z.strictObject({
   query: z.string().min(1).optional(),
   /** JSON Pointer into the body. */
   field: pointer.optional(),
-  /** Accepts the signature in any of the headers. */
+  /** If true, the signature is accepted in any of the listed headers. */
   any_header: z.boolean().optional(),
   /** Exact text before the signature. */
   prefix: z.string().optional(),
@@ -124,11 +127,11 @@ export const scheme = z.strictObject({
   /** Template of the signed bytes. */
   signed: signedText.optional(),
   /**
-   * Signs {url}{form} as Twilio does.
-   * The URL may include its port or omit it.
-   * If the query has `bodySHA256`, it must be the hex SHA-256 of the body, and {form} is empty.
-   * The sender may append to the query of `public_url`, after `&`. Then {form} must begin with `AccountSid`, and the
-   * query must not contain that name. So no byte can move between query and form.
+   * Signs {url}{form} as Twilio does:
+   * - The URL may include its port or omit it.
+   * - If the query has `bodySHA256`, it must be the hex SHA-256 of the body, and {form} is empty.
+   * - The sender may append to the query of `public_url`, after `&`. {form} must then begin with `AccountSid`, and the
+   *   query must not contain that name. So no byte can move between query and form.
    */
   twilio: z.boolean().optional(),
   timestamp: timestamp.optional(),
@@ -137,7 +140,7 @@ export const scheme = z.strictObject({
 });
 export type Scheme = Input<typeof scheme>;
 
-/** Values that a signature covers, and its accepted age. */
+/** Values of a request that a signature covers, and the age up to which the signature is accepted. */
 export type Coverage = Partial<Pick<Scheme, "algorithm" | "timestamp">> & {
   /** Template of the signed bytes, or its parts. */
   readonly signed?: string | readonly Part[] | undefined;

@@ -9,25 +9,28 @@ import type { Scheme } from "./signature-scheme.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
 import { isStreamable } from "./verifier.ts";
 
-/** Values for the signed bytes that are known before the body arrives. */
+/** Values in the signed bytes that are known before the body arrives. */
 export type Head = {
   readonly req: IncomingMessage;
   readonly values: RequestValues;
   /** Undefined while the signature is in a body that has not arrived yet. */
   readonly sent: Sent | undefined;
-  /** Signed time, as sent. */
+  /**
+   * Time of the signature, as sent. Undefined if the scheme has none, or if it is in a body that has not arrived yet.
+   */
   readonly time: string | undefined;
   /** Whether the signed URL contains the body's hash. If it does, {form} is empty. */
   readonly hasBodySha256: boolean;
 };
 
 /**
- * First field of all Twilio forms. It marks the start of the form reliably: two occurrences cannot overlap, because the
- * name begins and ends differently.
+ * Name of the first field in all forms of Twilio. In the signed bytes, the form follows directly after the URL, and
+ * this name marks where it starts. The mark is unambiguous: two occurrences of the name cannot overlap, because it
+ * begins and ends differently.
  */
 const FORM_BEGINS_WITH = "AccountSid";
 
-/** Values for the signed bytes. `form` is the text of {form}, once the body is known. */
+/** Values in the signed bytes. `form` is the text of {form}, once the body has arrived. */
 type HeadAndForm = Head & { readonly form?: string };
 
 /** Parts that need the body. */
@@ -38,9 +41,9 @@ const NO_URL: readonly string[] = [""];
 type Piece = { readonly part: Part; readonly ends: Ends };
 
 /**
- * Returns whether an attacker can append to the signed bytes without the secret. SHA-256 allows this (length extension)
- * unless the secret comes last. The appended bytes begin with the padding byte 0x80, so an extended body is not UTF-8,
- * and `checkBounds` refuses it.
+ * Returns whether an attacker who knows one signature can append bytes to the body and compute the new signature
+ * without the secret. A plain SHA-256 allows this (length extension), unless the secret comes after the body. The
+ * appended bytes begin with the padding byte 0x80. So an extended body is not UTF-8, and `checkBounds` refuses it.
  */
 export function isExtendable({ algorithm, signed = "{body}" }: Scheme): boolean {
   const kinds = toParts(signed).map(({ kind }) => kind);
@@ -50,18 +53,21 @@ export function isExtendable({ algorithm, signed = "{body}" }: Scheme): boolean 
 /** Builds the bytes that a sender signs, by the template `signed` of a scheme. */
 export class Message {
   /**
-   * Whether the message is the body between bytes that the headers determine. If so, its digest can be computed while
-   * the body arrives.
+   * Whether the message consists of the body, and bytes before and after it that are known from the headers. Its digest
+   * can then be computed while the body arrives.
    */
   readonly isStreamed: boolean;
-  /** Query parameter with the body's hash, if this sender may send one. */
+  /** Name of the query parameter in which the sender may send the body's hash. Undefined for all senders but Twilio. */
   readonly sha256Query: string | undefined;
   readonly #pieces: readonly Piece[];
   /** Pieces before and after the body. */
   readonly #before: readonly Piece[];
   readonly #after: readonly Piece[];
   readonly #urls: readonly string[];
-  /** Whether the body must begin with a character that no id or type contains, so that its start is unambiguous. */
+  /**
+   * Whether the body must begin with a character that no id or type contains. It must if the value signed before the
+   * body is such an id or type, so that it is unambiguous where the body starts.
+   */
   readonly #needsBodyMark: boolean;
   readonly #signsForm: boolean;
   readonly #isExtendable: boolean;
@@ -88,8 +94,8 @@ export class Message {
   }
 
   /**
-   * Returns the URLs that the sender may have signed, or one empty text if the sender signs no URL. They never come
-   * from Host. Throws `webhook.credential_rejected`.
+   * Returns the URLs that the sender may have signed, or one empty text if the sender signs no URL. They are made from
+   * the configured URL, never from the header Host, which any client can choose. Throws `webhook.credential_rejected`.
    */
   urls(head: Head): readonly string[] {
     if (this.#adds(head)) this.#checkAdded(head);
@@ -105,8 +111,9 @@ export class Message {
   }
 
   /**
-   * Checks a query that differs from the configured one. The sender may only append to the configured query. The query
-   * must not contain the name of the form's first field.
+   * Checks a query that differs from the configured one. The sender may only append to the configured query, and only
+   * if {form} is empty or begins with a known field. The query must not contain the name of that field, which marks
+   * where the form begins.
    */
   #checkAdded({ req, hasBodySha256 }: Head): void {
     const name = this.#formBeginsWith;
@@ -127,7 +134,8 @@ export class Message {
   }
 
   /**
-   * Returns the whole messages: one, or two for a form that can be sorted in two ways. `values` must include the body.
+   * Returns the messages that the sender may have signed: one, or two for a form that can be sorted in two ways.
+   * `values` must include the body.
    */
   wholes(head: Head, url: string, key: KeyObject, values: RequestValues): readonly Buffer[] {
     const forms =
@@ -146,7 +154,10 @@ export class Message {
     if (this.#signsForm && !head.hasBodySha256) this.#checkForm(head, values);
   }
 
-  /** Throws if bytes could have moved between the URL and the form, which is signed directly after it. */
+  /**
+   * Throws `webhook.credential_rejected` if an attacker could have moved bytes between the URL and the form, which is
+   * signed directly after it.
+   */
   #checkForm(head: Head, values: RequestValues): void {
     const { first, texts } = wellFormed(values.form(), tooManyFields);
     const name = this.#formBeginsWith;

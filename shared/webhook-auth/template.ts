@@ -6,23 +6,27 @@ import { parseExactJson } from "./exact-json.ts";
 /** One piece of a template. */
 export type Part =
   | { readonly kind: "literal"; readonly text: string }
-  /** Body as the signature covers it. */
+  /** The whole body, in the form that the signature covers (received or decoded). */
   | { readonly kind: "body" }
   /** Field of the JSON body: a JSON Pointer (RFC 6901), split at its slashes. `*` means every element of a list. */
   | { readonly kind: "field"; readonly pointer: readonly string[] }
-  /** Header, by lower-case name. Of several names, the first that the request has is read. */
+  /** Header, by lower-case name. If there are several names, the first header that the request has is read. */
   | { readonly kind: "header"; readonly names: readonly string[] }
-  /** Attribute of a CloudEvent, by name. The content type decides whether it is a header or a field. */
+  /**
+   * Attribute of a CloudEvent (`RequestValues.cloudEvent`), by name. The content type decides whether it is read from a
+   * header or from a field.
+   */
   | { readonly kind: "cloudevent"; readonly name: string }
   /** Query parameter, percent-decoded. */
   | { readonly kind: "query"; readonly name: string }
-  /** Value of a pair such as `t=1` in the sent signature. */
+  /** Value of a pair such as `t=1` in a signature header that is a list, such as `t=1,v1=ab`. */
   | { readonly kind: "pair"; readonly key: string }
   /** Headers that a pair such as `h=a b` of the sent signature lists. Their values are joined with dots. */
   | { readonly kind: "named-headers"; readonly key: string }
   /**
-   * `timestamp`: the time as sent. `url`: the configured URL. `form`: the fields of a form body, sorted and joined, as
-   * Twilio signs them. `secret`: for hashes without a key.
+   * `timestamp`: the time of the signature, as sent. `method`: the request's method. `url`: the configured URL of the
+   * endpoint. `form`: the fields of a form body, sorted and joined, as Twilio signs them. `secret`: the endpoint's
+   * secret, for hashes without a key.
    */
   | { readonly kind: "timestamp" | "method" | "url" | "form" | "secret" };
 
@@ -125,8 +129,8 @@ export class RequestValues {
   }
 
   /**
-   * Returns the value of the first of these headers that the request has. That header must occur exactly once. Its
-   * bytes are decoded as latin1.
+   * Returns the value of the first of these headers that the request has. That header must occur exactly once. In the
+   * value, each character is one byte (latin1).
    */
   header(names: readonly string[]): Lookup {
     for (const name of names) {
@@ -150,13 +154,18 @@ export class RequestValues {
     return this.#form.value;
   }
 
-  /** Returns a field of a JSON body. The values of all elements of a list are joined with commas. */
+  /**
+   * Returns a field of a JSON body. If the pointer has a `*`, joins the values of all elements of the list with commas.
+   */
   field(pointer: readonly string[]): Lookup {
     const found = this.fields(pointer);
     return "problem" in found ? found : { value: found.values.join(",") };
   }
 
-  /** Returns the field of each element of a list in a JSON body. The list must not be empty. */
+  /**
+   * Returns the values at a pointer in a JSON body. Without a `*` there is one. With a `*` there is one for each
+   * element of the list, which must not be empty.
+   */
   fields(pointer: readonly string[]): Lookups {
     const what = `field /${pointer.join("/")}`;
     const values = this.#valuesAt(pointer);
@@ -168,8 +177,9 @@ export class RequestValues {
   }
 
   /**
-   * Returns an attribute of a CloudEvent (CloudEvents 1.0, HTTP protocol binding, section 3). It is a field in
-   * structured mode, a field of each event in batched mode, and a header in binary mode.
+   * Returns an attribute of a CloudEvent (CloudEvents 1.0, HTTP protocol binding, section 3). The content type shows
+   * the mode in which it was sent. The attribute is a field of the body in structured mode, a field of each event in
+   * batched mode, and a header in binary mode.
    */
   cloudEvent(name: string): Lookup {
     const type = this.#req.headers["content-type"]?.toLowerCase() ?? "";
@@ -189,8 +199,8 @@ export class RequestValues {
 }
 
 /**
- * Fills a template with values of this request. A placeholder that only signed texts may have, such as {timestamp},
- * counts as missing.
+ * Fills a template with values of this request. The value of a placeholder that only the templates of signed bytes may
+ * have, such as {timestamp}, counts as missing.
  */
 export function fill(template: readonly Part[], values: RequestValues): Lookup {
   let text = "";
@@ -233,7 +243,10 @@ function percentDecoded(text: string): string {
   }
 }
 
-/** Returns the values at a pointer: one value, or those of all elements of a list (`*`). Empty unless all exist. */
+/**
+ * Returns the values at a pointer: one value, or with a `*` those of all elements of the list. Returns none if any of
+ * them does not exist.
+ */
 function valuesAt(json: unknown, pointer: readonly string[]): readonly unknown[] {
   const [token, ...rest] = pointer;
   if (token === undefined) return [json];
@@ -252,7 +265,7 @@ function textOfValue(value: unknown): string | undefined {
   return typeof value === "boolean" || Number.isSafeInteger(value) ? String(value) : undefined;
 }
 
-/** Returns whether JSON.parse may have rounded a whole number. */
+/** Returns whether this may be a whole number that JSON.parse has rounded. */
 function isTooLarge(value: unknown): boolean {
   return typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
 }
@@ -273,8 +286,8 @@ const FORM_FIELDS_MAX = 1000;
 const AMPERSAND = 0x26;
 
 /**
- * Parses a form. Undefined for more than FORM_FIELDS_MAX fields, because sorting would be expensive before the request
- * is verified.
+ * Parses a form. Returns undefined for more than FORM_FIELDS_MAX fields. They would have to be sorted before the
+ * request is verified, so a stranger could keep the process busy.
  */
 function parseForm(body: Buffer): Form | undefined {
   let fields = 1;

@@ -24,8 +24,8 @@ export type Verifier = {
 };
 
 /**
- * Digests that can be computed incrementally. Keccak-256 is missing because computing it piece by piece takes 20 times
- * as long.
+ * Digests that are computed piece by piece while the body arrives. Keccak-256 is missing, because computing it piece by
+ * piece takes 20 times as long.
  */
 const DIGESTS: Partial<Record<Algorithm, (key: KeyObject) => Hash | Hmac>> = {
   "hmac-sha1": (key) => createHmac("sha1", key),
@@ -35,8 +35,8 @@ const DIGESTS: Partial<Record<Algorithm, (key: KeyObject) => Hash | Hmac>> = {
 };
 
 /**
- * Size of a signature in bytes. ECDSA is missing because its DER signatures vary in size, and `equal` because it
- * compares text.
+ * Size of a signature in bytes, by algorithm. ECDSA is missing because its DER signatures vary in size. `equal` is
+ * missing because its value is the secret itself, of any length.
  */
 export const SIGNATURE_BYTES: Partial<Record<Algorithm, number>> = {
   "hmac-sha1": 20,
@@ -62,8 +62,8 @@ export function isStreamable(algorithm: Algorithm): boolean {
 }
 
 /**
- * Creates the verifier of a message that is the body between known bytes. It computes the digest while the body
- * arrives.
+ * Creates the verifier of a message that consists of `before`, the body and `after`. It computes the digest while the
+ * body arrives.
  */
 export function streamVerifier(
   algorithm: Algorithm,
@@ -91,7 +91,7 @@ export function streamVerifier(
 
 /**
  * Creates the verifier of a message that `streamVerifier` cannot verify. The message is built once the body is
- * complete. If there are several messages, any may be the signed one.
+ * complete. `messagesWith` may return several messages, of which the sender may have signed any.
  */
 export function messageVerifier(
   algorithm: Algorithm,

@@ -2,11 +2,11 @@ import { createHmac, createPrivateKey, createPublicKey, createSecretKey, type Ke
 import type { Secret } from "./secret.ts";
 
 /*
- * Keys that sign callbacks. All are derived from `[callbacks] secret`, which only producers know, so that operators
- * keep and rotate one secret. A receiver that knows its own key cannot compute the key of another receiver.
+ * Keys that sign callbacks. All are derived from `[callbacks] secret`, so that operators have only one secret to keep
+ * and to replace. Only producers know it. A receiver that knows its own key cannot compute the key of another receiver.
  */
 
-/** Returns the HMAC key of the receiver at this exact URL, 32 bytes. */
+/** Returns the 32-byte HMAC key that signs the callbacks to the receiver at this exact URL. */
 export function receiverKey(secret: Secret, url: string): Buffer {
   return derive(secret, url);
 }
@@ -17,8 +17,8 @@ export function receiverSecret(secret: Secret, url: string): string {
 }
 
 /**
- * Returns the Ed25519 key whose signatures anyone can verify. It is derived from a text that is not a URL, so no
- * receiver has the same key.
+ * Returns the Ed25519 key that signs callbacks for all receivers. Anyone can verify its signatures with the public key.
+ * It is derived from the text `ed25519`, which is not a URL, so no receiver's own key is the same.
  */
 export function callbackSigningKey(secret: Secret): KeyObject {
   const der = Buffer.concat([PKCS8_OF_ED25519, derive(secret, "ed25519")]);

@@ -1,11 +1,11 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 
-/** Private key of a CDP API key (Coinbase), and its JWS algorithm (RFC 7518, RFC 8037). */
+/** Private key with which requests to Coinbase's CDP API are signed, and its JWS algorithm (RFC 7518, RFC 8037). */
 export type CdpKey = { alg: "EdDSA" | "ES256"; key: KeyObject };
 
 /**
- * Reads a CDP key. Throws an error whose message says which forms are accepted. The message contains no part of the
- * key.
+ * Reads the secret of a CDP API key. Throws an error whose message says which forms are accepted. The message contains
+ * no part of the key.
  */
 export function readCdpKey(secret: string): CdpKey {
   const text = secret.trim();

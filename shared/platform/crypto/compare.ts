@@ -1,6 +1,9 @@
 import { createHash, hash, timingSafeEqual } from "node:crypto";
 
-/** Compares in a time that shows neither where the two differ nor how long `expected` is. */
+/**
+ * Returns whether two sequences of bytes are equal. The time that it takes shows an attacker neither where the two
+ * differ nor how long `expected` is.
+ */
 export function sameBytes(actual: Uint8Array, expected: Uint8Array): boolean {
   return timingSafeEqual(sha256(actual), sha256(expected));
 }

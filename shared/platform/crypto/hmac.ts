@@ -2,8 +2,8 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Secret } from "./secret.ts";
 
 /**
- * Returns the HMAC-SHA256 (RFC 2104) of the bytes as received. JSON that was parsed and serialized again would differ
- * from what the sender signed.
+ * Returns the HMAC-SHA256 (RFC 2104) of these bytes. To verify a signature, pass the bytes as received. JSON that was
+ * parsed and serialized again may differ from the bytes that the sender signed.
  */
 export function hmacSha256(secret: Secret, bytes: Uint8Array): Buffer {
   return createHmac("sha256", secret.reveal()).update(bytes).digest();

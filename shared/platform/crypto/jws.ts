@@ -4,9 +4,9 @@ import { decodeStrictly } from "../text/strict-base64.ts";
 import { thumbprintOf } from "./thumbprint.ts";
 
 /*
- * Compact JSON Web Signatures (RFC 7515) with Ed25519 (RFC 8037), and the JSON Web Keys that verify them. There is only
- * one algorithm, so a header cannot choose another. The header names the key by its thumbprint (RFC 7638), so two keys
- * never have the same `kid`.
+ * Compact JSON Web Signatures (RFC 7515) with Ed25519 (RFC 8037), and the JSON Web Keys that verify them. No other
+ * algorithm is accepted, so a forged header cannot choose a weaker one. The header names the key by its thumbprint (RFC
+ * 7638) in `kid`, so two keys never have the same `kid`.
  */
 
 const ALG = "EdDSA";
@@ -28,8 +28,8 @@ export function createSignJws(key: KeyObject): SignJws {
 }
 
 /**
- * Verifies a JWS with these keys and returns its claims and type. Other members of its header, such as keys and URLs,
- * are ignored. Throws an error with the reason.
+ * Verifies a JWS with these keys and returns its claims and type. Other members of its header are ignored, such as keys
+ * and URLs of keys, which a forger could choose. Throws an error with the reason.
  */
 export function verifyJws(jws: string, keys: readonly KeyObject[]): { typ: unknown; claims: unknown } {
   const [head = "", payload = "", signature = "", ...more] = jws.split(".");

@@ -4,17 +4,18 @@ import { isSignedByAny } from "./hmac.ts";
 import type { Secret } from "./secret.ts";
 
 /*
- * HTTP Message Signatures (RFC 9421) between producers, runners and gateways: algorithm hmac-sha256, one signature
- * labelled and tagged `postern`, over @method, @path and headers. Only the form that signMessage writes is accepted:
- * one member each in Signature-Input and Signature, no component parameters, and no other derived component.
+ * HTTP Message Signatures (RFC 9421) between producers, runners and gateways. A request has one signature, labelled and
+ * tagged `postern`, by the algorithm hmac-sha256. It covers @method, @path and headers. Only the form that signMessage
+ * writes is accepted: one member each in Signature-Input and Signature, no component parameters, and no other derived
+ * component.
  */
 const LABEL = "postern";
 const ALGORITHM = "hmac-sha256";
 
-/** Time for which a signature is valid. */
+/** Time in seconds for which a signature is valid. */
 export const SIGNATURE_AGE_SEC_MAX = 300;
 
-/** Time by which the signer's clock may be ahead of ours. */
+/** Time in seconds by which the signer's clock may be ahead of the verifier's. */
 const SKEW_SEC_MAX = 60;
 
 /** Components that every signature must cover. */
@@ -46,7 +47,7 @@ type Rules = {
   nowSec: number;
   /** Headers that the request must have and the signature must cover. */
   needs?: readonly string[];
-  /** Returns whether a present header with this lower-case name must be covered. */
+  /** Returns whether the signature must cover a header with this lower-case name if the request has it. */
   mustCover: (name: string) => boolean;
 };
 
@@ -75,8 +76,8 @@ export function signMessage(secret: Secret, message: SignedMessage, createdSec: 
     lines += `"${name}": ${message.headers[name]}\n`;
   }
   const params = `(${covered});created=${createdSec};alg="${ALGORITHM}";tag="${LABEL}"`;
-  // Header values are sent as latin1, so the signature base uses latin1 too. Then the signature covers the bytes that
-  // are sent, also for a value outside ASCII.
+  // Header values are sent as latin1, so the signature base is encoded as latin1. The signature then covers exactly the
+  // bytes that are sent, even if a value has characters outside ASCII.
   const mac = createHmac("sha256", secret.reveal())
     .update(signatureBase(lines, params), "latin1")
     .digest("base64");
@@ -90,8 +91,8 @@ export function signatureBase(lines: string, params: string): string {
 
 /**
  * Verifies that one of the secrets signed this message recently, and that the signature covers all required components.
- * Throws `runner.signature_rejected` with the reason. The body is covered only through `content-digest`, which the
- * caller must compare with the body.
+ * Throws `runner.signature_rejected` with the reason. The signature covers the body only through the header
+ * `content-digest`. The caller must compare that digest with the body.
  */
 export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessage, rules: Rules): void {
   const { params, covered, created } = parseInput(only(request, "signature-input"));

@@ -3,7 +3,10 @@ import type { Secret } from "./secret.ts";
 /** Minimum number of random bits. A secret with fewer may be found by guessing. */
 const BITS_MIN = 128;
 
-/** Kinds of characters, and how many each kind has. Besides letters and digits, base64 and base64url have two. */
+/**
+ * Kinds of characters, and the number of characters of each kind in base64 and base64url. Besides letters and digits,
+ * these have two.
+ */
 const KINDS = [
   [/[a-z]/, 26],
   [/[A-Z]/, 26],
@@ -16,13 +19,13 @@ const HEX = /^(?=.*[a-f])[0-9a-f]+$/i;
 const HEX_DIGITS_MIN = BITS_MIN / 4;
 
 /**
- * Minimum number of changes between lower-case letters, upper-case letters and digits. Random text has about six per
- * ten characters, so 24 random bytes in base64 have about 19. A word has at most two, so at least six capitalized words
- * would be needed.
+ * Minimum number of changes from one kind of character to another: lower-case letters, upper-case letters and digits.
+ * Random text has about six changes per ten characters, so 24 random bytes in base64 have about 19. A capitalized word
+ * adds at most two, so people would have to join at least six such words.
  */
 const CHANGES_MIN = 12;
 
-/** Minimum number of different steps at each distance. Text with fewer is a repetition or a sequence (`isRegular`). */
+/** Minimum number of different steps (`isRegular`) at each distance. Text with fewer is a repetition or a sequence. */
 const STEPS_MIN = 6;
 
 /**
@@ -39,7 +42,8 @@ export function looksRandom(secret: Secret): boolean {
 function isMixed(text: string): boolean {
   const alphabet = KINDS.reduce((size, [kind, count]) => (kind.test(text) ? size + count : size), 0);
   if (text.length * Math.log2(alphabet) < BITS_MIN) return false;
-  // Separators are removed first. Otherwise `two-words` would have two runs instead of one.
+  // Separators are removed before the runs of one kind are counted. With its separator, `two-words` would have two runs
+  // instead of one, although it is no more random than `twowords`.
   const runs = text.replaceAll(/[^a-zA-Z0-9]/g, "").match(/[a-z]+|[A-Z]+|[0-9]+/g) ?? [];
   return runs.length > CHANGES_MIN;
 }

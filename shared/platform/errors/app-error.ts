@@ -7,7 +7,7 @@ type Details = {
   publicDetail?: string;
   /** Time after which the same request may succeed. */
   retryAfterMs?: number;
-  /** Response headers that the client needs for another attempt. */
+  /** Response headers that the client needs to send a better request. */
   headers?: Readonly<Record<string, string>>;
   cause?: unknown;
 };
@@ -41,7 +41,10 @@ export class AppError extends Error {
   }
 }
 
-/** Returns the stack of an unforeseen error. All other errors are explained by their code and need none. */
+/**
+ * Returns the stack of an unforeseen error, for the log. Undefined for all other errors, whose code and reason explain
+ * them.
+ */
 export function stackOf(error: AppError): string | undefined {
   if (error.code !== "internal.unexpected") return undefined;
   return (error.cause instanceof Error ? error.cause : error).stack;

@@ -1,5 +1,5 @@
 type Entry = {
-  /** HTTP status of our answer. */
+  /** HTTP status of the answer to a request that fails with this error. */
   readonly status: number;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
@@ -322,8 +322,8 @@ export const CODES = {
 export type ErrorCode = keyof typeof CODES;
 
 /**
- * Codes with which a delivery to a runner or to a callback's receiver can end. The producer's retry policy has a
- * decision for each.
+ * Codes with which a producer's request to a runner or to a callback's receiver can fail. The producer's retry policy
+ * decides for each code whether the request is retried.
  */
 export type DeliveryCode =
   | keyof typeof DELIVERY_CODES

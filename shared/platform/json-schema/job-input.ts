@@ -1,7 +1,7 @@
 import { parseBoundedJson } from "../text/bounded-json.ts";
 import { type Check, compileSchema, type JsonSchema, type Mismatch } from "./json-schema.ts";
 
-/** A schema, and an example that satisfies it. */
+/** JSON Schema of a job's input or output, and an example that satisfies it. */
 export type Declared = { schema: JsonSchema; example: unknown };
 
 /** Input that a job accepts, as the job declares it. */
@@ -11,8 +11,9 @@ export type JobInput = Declared & {
 };
 
 /**
- * Limit on the schemas and examples of a job's input and output together, in a 402. Clients return them in the header of
- * their payment, in base64, and nginx accepts header lines of 8 kB.
+ * Limit in bytes on the schemas and examples of a job's input and output together. A 402 answer contains them, and
+ * clients return them in the header with the payment, in base64. With more, that header could exceed the 8 kB that
+ * nginx accepts.
  */
 export const DECLARED_BYTES_MAX = 2560;
 
@@ -23,7 +24,7 @@ export function declaredBytes(declared: Declared | undefined): number {
   return Buffer.byteLength(JSON.stringify(schema)) + Buffer.byteLength(JSON.stringify(example));
 }
 
-/** Limit on the size of a schema or example. */
+/** Limit in bytes on a schema or an example. */
 export const INPUT_BYTES_MAX = 64 * 1024;
 
 type Problem = { of: "schema" | "example"; message: string };

@@ -22,8 +22,9 @@ export type Check = (value: unknown, bytes: number) => Mismatch | undefined;
 
 /**
  * Compiles a schema of JSON Schema 2020-12, or of draft-07 if its `$schema` says so. Returns the check, or the problem
- * as the rest of a sentence. A keyword that the dialect does not know is a problem, because it would check nothing.
- * Remote schemas are never loaded, and `format` checks nothing.
+ * as the rest of a sentence that begins with the schema's name. A keyword that the dialect does not know is a problem:
+ * it would check nothing, although its author expects a check. Remote schemas are never loaded, and `format` checks
+ * nothing.
  */
 export function compileSchema(
   schema: unknown,
@@ -61,7 +62,7 @@ const OPTIONS = {
   strict: false,
   strictSchema: true,
   validateFormats: false,
-  /** Inherited names such as `constructor` do not count as properties. */
+  /** Names that every JavaScript object inherits, such as `constructor`, do not count as properties. */
   ownProperties: true,
   logger: false,
 } as const;
@@ -72,7 +73,8 @@ const compilers = new Map<Dialect, Compiler>();
 
 /**
  * Returns a compiler for a schema of this dialect. Schemas without an `$id` share one compiler. A schema with an `$id`
- * gets its own, because ajv remembers ids and would resolve references of other schemas to them.
+ * gets its own. A compiler of ajv remembers ids, so a reference in another schema could otherwise resolve to this
+ * schema.
  */
 function compilerFor(dialect: Dialect, text: string): Compiler {
   if (text.includes('"$id"')) return newCompiler(dialect);
@@ -81,7 +83,10 @@ function compilerFor(dialect: Dialect, text: string): Compiler {
   return compiler;
 }
 
-/** ajv is loaded only when needed, because loading is slow and most configurations have no schema. */
+/**
+ * Loads the package ajv, which compiles schemas. It is loaded only when needed, because loading is slow and most
+ * configurations have no schema.
+ */
 const load = createRequire(import.meta.url);
 
 function newCompiler(dialect: Dialect): Compiler {
@@ -100,11 +105,11 @@ function compileProblem(error: unknown): string {
   return `does not compile (${messageOf(error)})`;
 }
 
-/** Time limit of one check. */
+/** Limit in ms on the time of one check. */
 const CHECK_MS = 100;
 /**
- * Keywords that may be slow to check, because they backtrack, recurse or compare pairs of items. A check without them
- * takes time at most proportional to the size of the schema times that of the value.
+ * Keywords that may be slow to check, because their check backtracks, recurses or compares all pairs of items. The time
+ * of a check without them is at most proportional to the size of the schema times the size of the value.
  */
 const SLOW = /"(?:pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)"/;
 const QUICK_PRODUCT_MAX = 2 ** 24;
@@ -138,7 +143,10 @@ function shortened(text: string, most: number): string {
 
 const POINTER_MAX = 256;
 
-/** Encodes a pointer. A pointer that is too long is shortened to the nearest enclosing object or list. */
+/**
+ * Encodes a JSON Pointer as a URI fragment. A pointer that is too long is shortened at a slash, so that it names an
+ * object or list that contains the value.
+ */
 function fragment(pointer: string): string {
   const encoded = pointer.replace(/[^A-Za-z0-9\-._~/!$&'()*+,;=:@]/gu, (letter) =>
     Buffer.from(letter).toString("hex").toUpperCase().replace(/../g, "%$&"),

@@ -4,8 +4,8 @@ const idle = () => undefined;
 let sandbox: { script: Script; context: { work: () => unknown } } | undefined;
 
 /**
- * Creates the script and its context on first use, because a context uses half a megabyte and most configurations have
- * no schema.
+ * Creates the script and its context (node:vm), which are needed for the time limit. It creates them on first use,
+ * because a context uses half a megabyte and most configurations have no schema.
  */
 function openSandbox() {
   sandbox ??= {
@@ -15,13 +15,13 @@ function openSandbox() {
   return sandbox;
 }
 
-/** Maximum number of attempts. Work is tried again only if the process hardly got the CPU. */
+/** Maximum number of attempts. Work is tried again only if other processes kept this process from the CPU. */
 const TRIES = 4;
 
 /**
  * Runs synchronous work and stops it after `ms`, even inside a regular expression. Returns undefined if the work was
- * not done by then. Another thread stops the work, and starting that thread takes up to a millisecond. The thread
- * measures wall-clock time. So if the process got the CPU for less than half of that time, the work is tried again,
+ * not done by then. Node starts another thread that stops the work; starting it takes up to a millisecond. That thread
+ * measures wall-clock time. If this process had the CPU for less than half of that time, the work is tried again,
  * because it may not be slow.
  */
 export function runBounded<Result>(work: () => Result, ms: number): Result | undefined {
@@ -40,7 +40,8 @@ function runOnce<Result>(work: () => Result, ms: number): { result: Result } | u
   try {
     return { result: script.runInContext(context, { timeout: ms }) as Result };
   } catch (error) {
-    // The error belongs to the context's realm, so it is not an instance of our Error.
+    // The error was created in the script's context, which has its own class Error. So `instanceof Error` would be
+    // false.
     if ((error as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return undefined;
     throw error;
   } finally {

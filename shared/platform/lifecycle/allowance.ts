@@ -3,9 +3,9 @@ import type { Clock } from "../time/clock.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 type Options = {
-  /** Size of each key's budget, which refills within a minute. */
+  /** Size of each key's budget. A budget that is used up refills steadily, and is full again after a minute. */
   perMinute: number;
-  /** Plural name of the limited things, for the log. */
+  /** Plural name of the limited things, for the log, such as "slow checks of bodies". */
   what: string;
   /** Text for a client whose budget is used up. */
   publicDetail: string;
@@ -14,13 +14,16 @@ type Options = {
 
 export type Allowance = {
   /**
-   * Uses one unit of this key's budget. Returns a function that refunds it. Throws `request.rate_limited` if the budget
-   * is used up.
+   * Uses one unit of this key's budget. Returns a function that refunds the unit. Throws `request.rate_limited` if the
+   * budget is used up.
    */
   use(key: string): () => void;
 };
 
-/** Limit on remembered keys. Beyond it, the oldest key is forgotten, and then has a full budget again. */
+/**
+ * Limit on remembered keys. Beyond it, the key that was added first is forgotten. If it is used again, it has a full
+ * budget.
+ */
 const KEYS_MAX = 10_000;
 
 type Bucket = { left: number; at: number };
@@ -61,7 +64,10 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
   };
 }
 
-/** Uses one unit of both budgets, or of neither. Returns a function that refunds both. Throws the first refusal. */
+/**
+ * Uses one unit of each of two budgets, or of neither. Returns a function that refunds both units. Throws the error of
+ * the first budget that is used up.
+ */
 export function useBoth(useOne: () => () => void, useOther: () => () => void): () => void {
   const release = useOne();
   try {

@@ -3,9 +3,9 @@ import type { ErrorCode } from "../errors/codes.ts";
 
 type Options = {
   max: number;
-  /** Limit on the slots of one key. */
+  /** Limit on the slots that one key, such as a client's address, may use. */
   perKeyMax?: number;
-  /** Plural name of the limited things, for the log, such as "verifies". */
+  /** Plural name of the limited things, for the log, such as "deliveries". */
   what: string;
   /** Code of the error that is thrown at the limit. */
   code: ErrorCode;
@@ -22,8 +22,8 @@ export type ConcurrencyLimit = {
 };
 
 /**
- * Limits concurrent work to `max` slots. There is no queue: without a free slot, the caller gets an error and may
- * retry.
+ * Limits concurrent work to `max` slots. Callers do not wait for a slot: if none is free, the caller gets an error and
+ * may retry.
  */
 export function createConcurrencyLimit({ max, perKeyMax = max, what, code }: Options): ConcurrencyLimit {
   const counts = new Map<string, number>();

@@ -12,8 +12,8 @@ const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
 /**
- * Variables that the program reads by name, and those that `postern dev` passes to a runner. A configuration may name
- * others.
+ * Environment variables that the program itself reads, and those that `postern dev` passes to a runner. A configuration
+ * file may name others (`env:NAME`).
  */
 const KNOWN = [
   "POSTERN_CONFIG_DIR",
@@ -45,8 +45,8 @@ export function failpointOf(env: Env): Failpoint | undefined {
 }
 
 /**
- * Throws `start.config_invalid` for a variable of the program that is not UTF-8. Node replaces undecodable bytes with
- * U+FFFD.
+ * Throws `start.config_invalid` if one of the program's variables is not UTF-8. Node decodes variables as UTF-8, and
+ * replaces bytes that it cannot decode with U+FFFD.
  */
 export function requireUtf8(env: Env): void {
   for (const name of KNOWN) {
@@ -93,7 +93,7 @@ function shareIn(env: Env, name: string): number | undefined {
   });
 }
 
-/** Matches our variables, with only the characters that `variablesNamedIn` finds in a file. */
+/** Matches the names of Postern's variables. They have only the characters that `variablesNamedIn` finds in a file. */
 const OUR_NAME = /^POSTERN_\w*$/;
 
 /** Variables that Kubernetes sets for each service, including a service named postern. */
@@ -101,8 +101,8 @@ const OF_KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP
 
 /**
  * Returns a warning for each POSTERN_ variable that neither the program nor a file in `dir` reads. A name that looks
- * misspelt gets a hint. If `dir` does not exist, other unknown variables get no warning, because a terminal may have
- * variables of another configuration.
+ * misspelt gets a hint. `dir` is undefined for a command that reads no configuration. Then only names that look
+ * misspelt get a warning, because a terminal may have variables for another configuration.
  */
 export function environmentWarnings(env: Env, dir: string | undefined): string[] {
   const { unused, names } = unusedIn(env, dir);
@@ -113,8 +113,8 @@ export function environmentWarnings(env: Env, dir: string | undefined): string[]
 }
 
 /**
- * Returns the environment without the unused variables, for child processes. The parent has already warned about these
- * variables.
+ * Returns the environment without the unused variables, for child processes. The parent process has already warned
+ * about them, so a child need not warn again.
  */
 export function withoutUnused(env: Env, dir: string | undefined): Env {
   const { unused } = unusedIn(env, dir);
@@ -131,7 +131,7 @@ function unusedIn(env: Env, dir: string | undefined): { unused: string[]; names:
 }
 
 /**
- * Returns the variables that the configuration names, including those in other processes' files and in comments: a
+ * Returns the variables that the configuration files name. Files of other processes and comments count too, because a
  * missing warning is better than a wrong one. Undefined if a file cannot be read, because it might name any variable.
  */
 function variablesNamedIn(dir: string | undefined): Set<string> | undefined {

@@ -1,4 +1,6 @@
-/** Points at which a test kills a process, to check that nothing is lost and nothing runs twice. */
+/**
+ * Points in the program at which a test can kill a process. The test then checks that nothing is lost or runs twice.
+ */
 export const FAILPOINTS = [
   "gateway.before_add",
   "gateway.after_add",

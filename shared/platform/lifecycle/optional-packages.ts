@@ -7,9 +7,9 @@ import { shellQuote } from "../text/shell-quote.ts";
 const load = createRequire(import.meta.url);
 
 /**
- * Returns `start.package_missing` with the install command if one of these packages is not installed. `user` names the
- * command or setting that needs them. Nothing else needs them, so they are optional peers in package.json, which also
- * has their versions.
+ * Returns the error `start.package_missing` with the install command if one of these packages is not installed. `user`
+ * names the command or setting that needs them. Nothing else in Postern needs them. So they are optional peer
+ * dependencies in package.json, which also says in which versions.
  */
 export function missingPackages(user: string, names: readonly string[]): AppError | undefined {
   const missing = names.filter((name) => !isInstalled(name));

@@ -15,16 +15,20 @@ export type Service = {
   onHangup(work: () => void): void;
 };
 
-/** Effect of a SIGHUP. A terminal sends SIGHUP when it closes, and operators send it to reload the configuration. */
+/**
+ * Effect of a SIGHUP. A terminal sends this signal to its processes when it closes, and operators send it so that a
+ * process reloads its configuration.
+ */
 type OnHangup = "ignore" | "stop";
 
 /** Exit codes of the program. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
- * Runs one process: `start` composes it, and it runs until SIGTERM, SIGINT, or the rejection of `fatal`. Then the
- * started parts are closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint for tests.
- * If `onHangup` is "stop", a SIGHUP also ends the process. Otherwise the service decides what a SIGHUP does.
+ * Runs one process of Postern. `start` composes and starts its parts. The process runs until it gets SIGTERM or SIGINT,
+ * or `fatal` rejects. Then the started parts are closed in reverse order. Resolves with the exit code.
+ * POSTERN_FAILPOINT arms a failpoint for tests. If `onHangup` is "stop", a SIGHUP ends the process as well. If it is
+ * "ignore", the process decides what a SIGHUP does (`Service.onHangup`).
  */
 export function runService(
   name: string,
@@ -78,8 +82,8 @@ async function run(
 const NO_RELOAD = "this process is starting, or reads no configuration";
 
 /**
- * Returns the log settings. If the variables are invalid, it returns the defaults and the error, so that the error can
- * be logged.
+ * Returns the log settings. If an environment variable is invalid, returns the default settings and the error, so that
+ * the error can be logged.
  */
 function readLogging(env: NodeJS.ProcessEnv): Logging & { wrong?: unknown } {
   try {
@@ -98,9 +102,10 @@ function refuse(log: Logger, error: AppError): number {
 }
 
 /**
- * Runs work that a signal can stop, and listens for signals while it runs. `stopped` resolves with the first SIGTERM
- * or SIGINT; the second ends the process at once with exit code 1. A SIGHUP counts as a first signal, unless `onHangup`
- * is "ignore". It never ends the process at once, because a closing terminal sends several.
+ * Runs work that a signal can stop, and listens for signals while the work runs. `stopped`, which the work gets,
+ * resolves with the first SIGTERM or SIGINT. A second one ends the process at once with exit code 1. Unless `onHangup`
+ * is "ignore", `stopped` resolves at a SIGHUP as well. A further SIGHUP does not end the process at once, because a
+ * closing terminal sends several.
  */
 export async function withStopSignal<Result>(
   work: (stopped: Promise<NodeJS.Signals>) => Promise<Result>,

@@ -17,8 +17,8 @@ function fileOf(env: NodeJS.ProcessEnv): string | undefined {
 }
 
 /**
- * Records this `postern dev` in a file, so that other commands of this user find it while its process runs. If the file
- * cannot be written, `postern dev` runs anyway.
+ * Records this `postern dev` in a file, so that other commands of this user find its configuration while its process
+ * runs. If the file cannot be written, `postern dev` runs anyway.
  */
 export function publishRunningDev(env: NodeJS.ProcessEnv, configDir: string): void {
   const file = fileOf(env);
@@ -52,7 +52,7 @@ function readFile(file: string): RunningDev | undefined {
   }
 }
 
-/** Returns whether a process with this id runs and belongs to this user. */
+/** Returns whether a process with this id runs and this user may send it signals (a signal 0 only checks this). */
 function isOwn(pid: number): boolean {
   try {
     return process.kill(pid, 0);

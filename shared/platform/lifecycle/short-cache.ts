@@ -7,15 +7,18 @@ type Options<Value> = {
   /** Limit on kept outcomes. Beyond it, the oldest is deleted. */
   entriesMax?: number;
   /**
-   * Returns whether an outcome is kept. By default, values are kept and failures are not. Running work is always
-   * shared.
+   * Returns whether an outcome is kept after its work has ended. By default, values are kept and failures are not.
+   * While work is running, all callers share it in any case.
    */
   keeps?: (outcome: Settled<Value>) => boolean;
   clock: Clock;
 };
 
 export type ShortCache<Value> = {
-  /** Returns the kept outcome of this key. Without one, waits for the running work of this key, or runs `work`. */
+  /**
+   * Returns the kept outcome of this key. If none is kept, waits for the work that is running for this key. If none is
+   * running, runs `work`.
+   */
   get(key: string, work: () => Promise<Value>): Promise<Value>;
 };
 
@@ -24,8 +27,8 @@ type Kept<Value> = { outcome: Promise<Value>; until: number };
 const ENTRIES_MAX = 10_000;
 
 /**
- * Creates a cache that runs work once for all callers that need the same key at the same time or shortly after. Only
- * ended work counts towards `entriesMax`.
+ * Creates a cache. If several callers need the same key at the same time or within `keptMs`, the work runs only once
+ * for all of them. Only the outcomes of ended work count towards `entriesMax`.
  */
 export function createShortCache<Value>(options: Options<Value>): ShortCache<Value> {
   const { keptMs, entriesMax = ENTRIES_MAX, keeps = ({ kind }) => kind === "done", clock } = options;
@@ -55,7 +58,7 @@ export function createShortCache<Value>(options: Options<Value>): ShortCache<Val
   };
 }
 
-/** Creates a `keeps` function that keeps matching failures, and no values. */
+/** Creates the option `keeps` of a cache that keeps only failures for which `isKept` is true, and no values. */
 export function keepFailures(isKept: (error: unknown) => boolean) {
   return (outcome: Settled<unknown>): boolean => outcome.kind === "failed" && isKept(outcome.error);
 }

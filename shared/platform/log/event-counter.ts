@@ -3,15 +3,18 @@ import type { Fields, Logger } from "./logger.ts";
 const EVERY_MS = 1000;
 
 export type EventCounter = {
-  /** Counts one event of this key. The fields are logged with the count, and must be the same for the same key. */
+  /**
+   * Counts one event under this key. The fields are logged with the count, so all events of a key must have the same
+   * fields.
+   */
   count(key: string, fields: Fields): void;
   /** Logs at once the counts that have not been logged yet. */
   flush(): void;
 };
 
 /**
- * Counts events and logs each key once a second with its count. With a line per event, logging could cost more
- * than the answer to a request, and a stranger could fill the log.
+ * Creates a counter of events. It logs at most one line a second for each key, with the number of its events. With a
+ * line per event, logging could cost more than the answer to a request, and a stranger could fill the log.
  */
 export function createEventCounter(
   log: Logger,

@@ -1,7 +1,8 @@
 export type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Logger with one event per outcome. Event names are in the past tense with dots: `webhook.accepted`, `call.failed`.
+ * Logger for events that have happened, such as the outcome of a request. Their names are in the past tense with dots:
+ * `webhook.accepted`, `call.failed`.
  */
 export type Logger = {
   info(event: string, fields?: Fields): void;

@@ -3,7 +3,7 @@ import type { Fields, Logger } from "./logger.ts";
 /** Updates metrics from an event's fields. */
 export type Meter = (fields: Fields) => void;
 
-/** Wraps a logger: its events also update metrics, so that the log and the metrics cannot disagree. */
+/** Wraps a logger, whose events then also update metrics. So the log and the metrics cannot disagree. */
 export function metered(log: Logger, meters: Readonly<Record<string, Meter>>): Logger {
   const through = (write: Logger["info"]): Logger["info"] => {
     return (event, fields = {}) => {

@@ -5,13 +5,14 @@ import { within } from "../time/clock.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
-  /** Resolves once all lines are written. Lines that are not read within a second are lost. */
+  /** Resolves once all lines are written. If the reader of stdout does not read them within a second, they are lost. */
   flush(): Promise<void>;
 };
 
 /**
- * Creates a logger that writes JSON lines to stdout, or readable lines to a terminal. Lines are written later and in
- * batches, so that a request never waits for a system call. A killed process may lose its last lines.
+ * Creates a logger that writes JSON lines to stdout, or readable lines to a terminal. JSON lines are gathered and
+ * written together a little later, so that a request never waits for a system call. A killed process may lose its last
+ * lines.
  */
 export function createProcessLogger(
   service: string,
@@ -39,8 +40,8 @@ export function createProcessLogger(
 }
 
 /**
- * Creates the function that formats a line's time, as `pino.stdTimeFunctions.isoTime` does. Lines of the same
- * millisecond share the text, because formatting it costs as much as the rest of a line.
+ * Creates the function that formats a line's time, as `pino.stdTimeFunctions.isoTime` does. The text is cached for the
+ * lines of the same millisecond, because formatting it costs as much as the rest of a line.
  */
 function createIsoTime(): () => string {
   let at = Number.NaN;
@@ -55,7 +56,7 @@ function createIsoTime(): () => string {
   };
 }
 
-/** Logs how many lines are missing at this position. */
+/** Logs a line which says how many lines were dropped at this position of the log. */
 type LogDropped = (lines: number) => void;
 
 function openDestination({ pretty }: { pretty: boolean }, logDropped: LogDropped) {
@@ -64,8 +65,8 @@ function openDestination({ pretty }: { pretty: boolean }, logDropped: LogDropped
     const options = { sync: true, ignore, messageKey: "event", translateTime: "HH:MM:ss.l" };
     return { destination: PinoPretty(options), flush: async () => {} };
   }
-  // Opening `process.stdout` makes a pipe non-blocking. Otherwise a reader that stops would block each write, and the
-  // exit.
+  // The access to `process.stdout` makes a pipe non-blocking. If it were blocking, a reader that stops reading would
+  // block each write, and the exit of the process.
   const lines = batchedLines(process.stdout.fd, logDropped);
   process.once("exit", lines.flushSync);
   return { destination: lines, flush: lines.flush };
@@ -75,8 +76,8 @@ const GATHER_MS = 20;
 const FLUSH_MS = 1000;
 const RETRY_MS = 10;
 /**
- * Limit on characters that wait while a write is running; beyond it, lines are dropped. 1,000 lines a second fill it in
- * half a minute.
+ * Limit on the characters of lines that wait while a write is running. Beyond it, lines are dropped. If the reader
+ * stops, 1,000 lines a second reach it in half a minute.
  */
 const WAITING_CHARS_MAX = 8 * 1024 * 1024;
 const NOTHING = Buffer.alloc(0);
@@ -87,8 +88,9 @@ let dropped = 0;
 export const droppedLines = (): number => dropped;
 
 /**
- * Creates a writer that batches lines: it gathers them for GATHER_MS and while a write is running. If the reader stops,
- * further lines are dropped. Once it reads again, `logDropped` logs their number after the last line before the gap.
+ * Creates a writer that gathers lines for GATHER_MS, and while a write is running, and then writes them together. If
+ * the reader of stdout stops reading, the waiting lines reach their limit, and further ones are dropped. Once it reads
+ * again, `logDropped` logs the number of dropped lines, in the place where they are missing.
  */
 function batchedLines(fd: number, logDropped: LogDropped) {
   let gathered = "";
@@ -159,7 +161,10 @@ function batchedLines(fd: number, logDropped: LogDropped) {
       timer ??= setTimeout(pass, GATHER_MS).unref();
     },
     flush: () => within(FLUSH_MS, idle()).then(() => {}),
-    /** Writes all waiting lines. It skips a write that is running, because its progress is unknown. */
+    /**
+     * Writes all waiting lines synchronously. It leaves out the lines of a running write, because it is unknown how
+     * many of their bytes are written already.
+     */
     flushSync(): void {
       clearTimeout(timer);
       if (state === "unread") return;
@@ -168,7 +173,7 @@ function batchedLines(fd: number, logDropped: LogDropped) {
   };
 }
 
-/** Writes synchronously, and waits up to a second for a slow reader. Bytes that are not written by then are lost. */
+/** Writes synchronously. If the reader is slow, waits up to a second; bytes that are not written by then are lost. */
 function writeAll(fd: number, bytes: Buffer): void {
   let triesLeft = FLUSH_MS / RETRY_MS;
   for (let left = bytes; left.length > 0; ) {

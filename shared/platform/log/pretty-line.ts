@@ -1,8 +1,8 @@
 import { isColorSupported, prettyFactory } from "pino-pretty";
 
 /**
- * Creates the function that formats a JSON line of our processes for people. Other lines are returned unchanged.
- * NO_COLOR disables colours.
+ * Creates the function that formats a JSON log line of Postern's processes for people. Other lines are returned
+ * unchanged. NO_COLOR disables colours.
  */
 export function createPrettyLine({ colour }: { colour: boolean }): (line: string) => string {
   const pretty = prettyFactory({

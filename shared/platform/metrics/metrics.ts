@@ -19,7 +19,10 @@ type Level<Label extends string> = Count<Label> & {
   reset(): void;
 };
 
-/** Metrics of one process. The type is written out, so that users of the library need no prom-client for its types. */
+/**
+ * Metrics of one process. The type does not refer to types of prom-client, so that programs that use Postern as a
+ * library need not install it.
+ */
 export type Metrics = {
   counter<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Count<Label>;
   gauge<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Level<Label>;

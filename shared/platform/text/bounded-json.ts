@@ -1,6 +1,6 @@
 /**
- * Limits on JSON from strangers. Deeper JSON overflows the stack of a recursive check, and more values use up the
- * memory.
+ * Limits on JSON from strangers. With deeper JSON, a check that recurses into it would overflow the stack. More values
+ * would use up the memory.
  */
 const DEPTH_MAX = 64;
 const VALUES_MAX = 100_000;
@@ -26,8 +26,9 @@ const [SPACE, QUOTE, COMMA, BACKSLASH] = [0x20, 0x22, 0x2c, 0x5c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Finds from the bytes alone, before parsing, whether JSON is too deep or has too many values. It takes about 3 ms per
- * MiB. Only lists and objects are examined: any other text is a single value, or parsing it fails early.
+ * Describes the problem of JSON that is too deep or has too many values. It counts brackets and commas in the bytes, so
+ * that it need not parse them, and takes about 3 ms per MiB. It examines only text that begins a list or an object. Any
+ * other text is a single value, or parsing it fails early.
  */
 export function jsonSizeProblem(bytes: Uint8Array): string | undefined {
   let depth = 0;
@@ -55,7 +56,7 @@ export function jsonSizeProblem(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
-/** Returns the start of the list or object, or the end of any other text. */
+/** Returns the position at which the list or object begins, or the end of the bytes if they begin with neither. */
 function startOfTree(bytes: Uint8Array): number {
   let at = 0;
   while (at < bytes.length && (bytes[at] ?? 0) <= SPACE) at += 1;

@@ -50,7 +50,7 @@ export function inverse({ numerator, denominator }: Ratio): Ratio {
 const DIGITS = 30;
 
 /**
- * Formats a ratio as plain decimal text. It is exact if the denominator divides a power of ten. Otherwise it has at
+ * Formats a ratio as plain decimal text. The text is exact if the ratio has finitely many decimals. Otherwise it has at
  * least 30 significant digits and is rounded up, so that no price computed with it is too low.
  */
 export function toDecimal({ numerator, denominator }: Ratio): string {
@@ -64,7 +64,10 @@ export function toDecimal({ numerator, denominator }: Ratio): string {
   return fraction === "" ? digits.slice(0, at) : `${digits.slice(0, at)}.${fraction}`;
 }
 
-/** Returns the number of decimals of a fraction with this denominator. Undefined if they never end. */
+/**
+ * Returns the number of decimals of a fraction with this denominator. Undefined if the decimals never end, or are too
+ * many.
+ */
 function exactScale(denominator: bigint): number | undefined {
   let [rest, twos, fives] = [denominator, 0, 0];
   for (; rest % 2n === 0n; twos += 1) rest /= 2n;

@@ -1,6 +1,6 @@
 /**
- * Fills the parameters of a path: `{name}`, or `{name+}` for several segments. `rest` has the values that the path does
- * not name.
+ * Replaces the parameters of a path with their values: `{name}` with one segment, and `{name+}` with several, which the
+ * value separates by slashes. Returns the path, and as `rest` the values that the path does not name.
  */
 export function fillPath(template: string, values: Readonly<Record<string, unknown>>) {
   const rest = { ...values };

@@ -1,7 +1,8 @@
 /**
- * Returns the readable part of a failed attempt's reason. If the runner answered with a problem document (RFC 9457),
- * this is the document's detail, or its title if it has no detail. A truncated document is read as far as possible. Any
- * other reason is returned unchanged.
+ * Returns the part that people can read of the reason why an attempt failed. If the runner answered with a problem
+ * document (RFC 9457), the reason is its status and the document. The readable part is then the status and the
+ * document's detail, or its title if it has no detail. The document may be truncated. Any other reason is returned
+ * unchanged.
  */
 export function problemDetail(reason: string): string {
   const [, status, text] = /^(\d{3}) (\{.*)$/s.exec(reason) ?? [];

@@ -1,11 +1,13 @@
 import { closeSync, lstatSync, openSync, readSync } from "node:fs";
 
-/** Limit on the size of a file that the program reads, in bytes. */
+/**
+ * Limit in bytes on a file that the program reads. It keeps a device file such as /dev/zero from filling the memory.
+ */
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
  * Reads the bytes of a file, or of standard input (0). Throws an error whose message continues a sentence that begins
- * with the file's name. The limit keeps a device file from filling the memory.
+ * with the file's name, such as "is longer than 9 bytes".
  */
 export function readBytes(path: string | 0, bytesMax = TEXT_BYTES_MAX): Buffer {
   let bytes: Buffer;
@@ -44,8 +46,8 @@ export function readText(path: string): string {
 }
 
 /**
- * Decodes UTF-8 strictly, so that different bytes never give the same text. Throws an error that names the problem and
- * the remedy, because an editor may not show the problem.
+ * Decodes UTF-8 strictly, so that different bytes never give the same text. If the bytes are not UTF-8, throws an error
+ * that names the remedy. The user's editor may show the file as if nothing were wrong.
  */
 export function decodeText(bytes: Uint8Array): string {
   const mark = bytes[0] === 0xff && bytes[1] === 0xfe;
@@ -63,8 +65,9 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * Returns a problem if a character shows that the text was decoded wrongly before; otherwise undefined. Node puts
- * U+FFFD for each byte of a variable that is not UTF-8. UTF-16 that is decoded as UTF-8 has a NUL beside each letter.
+ * Describes the problem of a text that was decoded wrongly before, if a character in it shows this; otherwise returns
+ * undefined. For bytes of an environment variable that are not UTF-8, Node puts U+FFFD. UTF-16 that is decoded as UTF-8
+ * has a NUL beside each letter.
  */
 export function lostCharacter(text: string): string | undefined {
   if (text.includes("\0")) return "contains a NUL character: save it as UTF-8, without NUL";

@@ -22,8 +22,9 @@ export function typoBetween(a: string, b: string): "one letter" | "two swapped l
 const WORD_MAX = 64;
 
 /**
- * Returns the known words that a misspelt word may mean. First choice: words that differ only in case or separators.
- * Second: words that begin with the misspelt word. Third: words with the fewest typing errors.
+ * Returns the known words that an unknown word may mean. If some words differ from it only in case or separators,
+ * returns these. Otherwise returns the words that begin with it. If there are none, returns the words with the fewest
+ * typing errors between them and the unknown word.
  */
 export function wordsLike(word: string, known: readonly string[]): readonly string[] {
   if (word.length > WORD_MAX) return [];

@@ -1,6 +1,6 @@
 /**
- * Returns text from outside in a form that can be printed anywhere: cut to `max`, in visible ASCII that needs no
- * escaping in JSON.
+ * Returns a text that a client has sent, in a form that is safe in logs and answers. It consists of visible ASCII that
+ * needs no escaping in JSON, and is cut after `max` characters.
  */
 export function visible(text: string, max = 256): string {
   const safe = text.slice(0, max).replace(/[^!#-[\]-~]/g, (char) => {

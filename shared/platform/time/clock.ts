@@ -4,8 +4,9 @@ export type Clock = () => number;
 export const systemClock: Clock = () => Date.now();
 
 /**
- * Assumed maximum by which Redis' clock can jump back: by an adjustment, or a failover to a server whose clock is
- * behind. Values that must not be used again are remembered for this much longer.
+ * Assumed maximum in ms by which Redis' clock can jump back. It jumps when it is adjusted, or at a failover to a server
+ * whose clock is behind. So a value that must not be accepted twice, such as a nonce, is remembered for this much
+ * longer than it is valid.
  */
 export const CLOCK_CHANGE_MS = 10 * 60_000;
 

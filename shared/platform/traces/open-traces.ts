@@ -8,7 +8,10 @@ const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 const PROTOCOLS = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const;
 const PROTOCOL = "http/protobuf";
 
-/** Optional packages that the tracer needs. `@opentelemetry/api` is not in the list, because Postern bundles a copy. */
+/**
+ * Packages that the tracer needs and the user must install. `@opentelemetry/api` is not in the list, because Postern
+ * bundles a copy of it.
+ */
 const PACKAGES = [
   "@opentelemetry/exporter-trace-otlp-proto",
   "@opentelemetry/resources",
@@ -16,8 +19,8 @@ const PACKAGES = [
 ];
 
 /**
- * Starts tracing if the environment names an OTLP endpoint. Only then are the packages loaded. Resolves with a function
- * that sends the last spans. Throws `start.config_invalid` and `start.package_missing`.
+ * Starts tracing if an environment variable names the OTLP endpoint of a collector. The packages are loaded only then.
+ * Resolves with a function that sends the last spans. Throws `start.config_invalid` and `start.package_missing`.
  */
 export async function openTraces(options: TracesOptions): Promise<(() => Promise<void>) | undefined> {
   const { env } = options;

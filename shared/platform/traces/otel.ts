@@ -42,7 +42,7 @@ export type TracesOptions = {
   log: Logger;
 };
 
-/** Longest wait for the collector at shutdown. */
+/** Longest wait in ms for the collector to take the last spans at shutdown. */
 const LAST_SPANS_MS = 2000;
 const VALUE_CHARS_MAX = 256;
 
@@ -53,7 +53,7 @@ const KINDS = {
   consumer: SpanKind.CONSUMER,
 };
 
-/** Creates a tracer of OpenTelemetry's SDK, configured by its standard variables. */
+/** Creates a tracer with OpenTelemetry's SDK. OpenTelemetry's standard environment variables configure it. */
 export function createOtelTracer({ env, service, release, log }: TracesOptions) {
   const provider = new BasicTracerProvider({
     resource: defaultResource()
@@ -126,15 +126,15 @@ class OtelBackedSpan implements Span {
   }
 }
 
-/** Reads a well-formed traceparent. If an id in it is all zeros, the SDK begins a new trace. */
+/** Reads a well-formed traceparent. An id in it may be all zeros, which is invalid; the SDK then begins a new trace. */
 function contextOf(traceparent: string): SpanContext {
   const [, traceId = "", spanId = "", flags = ""] = traceparent.split("-");
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
 }
 
 /**
- * Creates the filter of attributes. It drops the messaging attributes unless OTEL_SEMCONV_STABILITY_OPT_IN enables
- * them, because their conventions are not stable.
+ * Creates the function that converts attributes for the SDK. It drops the attributes `messaging.*`, unless
+ * OTEL_SEMCONV_STABILITY_OPT_IN enables them: OpenTelemetry may still change their names.
  */
 function attributesFilter({ OTEL_SEMCONV_STABILITY_OPT_IN: optIn = "" }: Env): ToOtel {
   const hasMessaging = optIn.split(",").some((word) => /^messaging(\/dup)?$/.test(word.trim()));
@@ -150,9 +150,10 @@ function attributesFilter({ OTEL_SEMCONV_STABILITY_OPT_IN: optIn = "" }: Env): T
 }
 
 /**
- * Samples a server span as if it began the trace, so that the client does not decide whether its request is recorded.
- * Otherwise a stranger's sampled flag could fill the collector or hide a request. The client still chooses the trace
- * id. Later spans follow our own flag.
+ * Wraps a sampler, which decides whether a span is recorded. A request may bring a trace context with a flag that says
+ * whether its client records the trace. For a server span, the wrapped sampler ignores this flag, as if the span began
+ * the trace. With the flag, a stranger could fill the collector or hide a request. The client still chooses the trace
+ * id. All later spans of the request follow the decision for the server span.
  */
 function ignoringRemoteFlag(sampler: Sampler): Sampler {
   return {

@@ -2,7 +2,7 @@
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type Span = {
-  /** W3C trace context, with which another process continues the trace. */
+  /** W3C trace context of this span. It is sent to another process, whose spans then continue the trace. */
   readonly traceparent: string;
   set(attributes: Attributes): void;
   /** Marks the span as failed with a code; later codes are ignored. The span must still be ended. */
@@ -16,13 +16,13 @@ type SpanOptions = {
   attributes: Attributes;
   /** Traceparent of the parent span. Without it, the current span is the parent. */
   parent?: string | undefined;
-  /** Adds a span link to `parent`. The span is still a child of `parent`. */
+  /** If true, the span gets a span link to `parent`, in addition to being its child. */
   isLinked?: boolean;
 };
 
 export type Tracer = {
   start(options: SpanOptions): Span;
-  /** Returns the span that `run` has made current. */
+  /** Returns the span of the innermost `run` around the caller. */
   current(): Span | undefined;
   run<Result>(span: Span, work: () => Result): Result;
 };

@@ -3,11 +3,17 @@ import { allHeaders, headerText } from "../../http/headers.ts";
 import { AppError } from "../../platform/errors/app-error.ts";
 import { parseValue, type Value } from "./value.ts";
 
-/** Limit on steps. Each evaluation of a part of the expression takes a step. */
+/**
+ * Limit on the steps of one evaluation, so that a request cannot keep the process busy. Each time a part of the
+ * expression is evaluated, it takes a step.
+ */
 const STEPS_MAX = 100_000;
 /** Number of characters that are compared or searched in one step. */
 const CHARACTERS_OF_STEP = 64;
-/** Steps that are charged for catching an operand's error, so that another operand can decide. */
+/**
+ * Steps that are charged when an operand of `&&` or `||` fails, or the condition of a loop for one element. The error
+ * is caught, because the other operand or another element may decide.
+ */
 const STEPS_OF_ERROR = 20;
 
 const RETRY_AFTER_MS = 60_000;
@@ -45,7 +51,7 @@ export class Evaluation {
   /** Spends the steps for comparing or searching text of this length. */
   readonly spendText = (length: number): void => this.spend(1 + length / CHARACTERS_OF_STEP);
 
-  /** Returns the result or the error of `run`. Throws if no steps are left. */
+  /** Returns the result of `run`, or the error that it has thrown. If no steps are left, throws the error instead. */
   attempt<Result>(run: () => Result): Result | AppError {
     try {
       return run();

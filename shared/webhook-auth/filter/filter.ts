@@ -4,11 +4,14 @@ import { OPERATORS, type Run } from "./operators.ts";
 
 /*
  * The key `when` of an endpoint: an expression in CEL. The library cel-js only parses it and checks its types. The code
- * in this folder evaluates it, because the library counts no steps, stores a type for each new shape of a body, and
- * backtracks in `matches`.
+ * in this folder evaluates it. The library's own evaluation has no limit on time, and its function `matches` may take
+ * exponential time. It also stores a type for each new shape of a body, so its memory grows.
  */
 
-/** Returns whether a request is for the endpoint. Throws `webhook.filter_failed`. */
+/**
+ * Returns whether the endpoint handles a request: the value of its expression for this request. Throws
+ * `webhook.filter_failed`.
+ */
 export type Filter = (req: RequestHeaders, body: Buffer) => boolean;
 
 const CEL = new Environment()

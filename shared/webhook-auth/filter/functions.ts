@@ -48,7 +48,7 @@ function toInt(value: Value): bigint | undefined {
   return typeof value === "string" && /^-?[0-9]{1,19}$/.test(value) ? BigInt(value) : undefined;
 }
 
-/** Limit on the length of text that becomes a number. People write shorter numbers. */
+/** Limit on the length of text that is converted to a number. Real numbers are shorter. */
 const NUMBER_CHARACTERS_MAX = 64;
 
 function toDouble(value: Value): number | undefined {

@@ -18,7 +18,10 @@ type Compiling<Operator extends ASTOperator> = {
 
 type Operators = { readonly [Operator in ASTOperator]?: (compiling: Compiling<Operator>) => Run };
 
-/** Operators that an expression may use. Arithmetic is not supported, so no value is larger than the request. */
+/**
+ * Operators that an expression may use. Arithmetic is not supported, so that no expression can compute a value that is
+ * much larger than the request.
+ */
 const OPERATORS_BY_NAME: Operators = {
   value({ node: { args: literal, input } }) {
     if (typeof literal !== "object" || literal === null) return () => literal;
@@ -126,7 +129,10 @@ function memberOf(object: Value, key: Value): Value | undefined {
   return isList(object) && isNumeric(key) ? object[Number(key)] : undefined;
 }
 
-/** Returns whether the last member of a path exists. The path before it must exist. */
+/**
+ * Compiles `has(body.a.b)`, which is true if the last member of the path (`b`) exists. The object before it (`body.a`)
+ * must exist.
+ */
 function has(node: Extract<ASTNode, { op: "." }>, { names, compile }: Scope): Run {
   const [of, name] = node.args;
   const object = compile(of, names);
@@ -147,7 +153,8 @@ function compileCondition(node: ASTNode, { names, compile }: Scope): (evaluation
 }
 
 /**
- * Compiles `&&` or `||`. If one operand has the value `decisive`, that is the result, even if the other operand fails.
+ * Compiles `&&` or `||`. If one operand has the value `decisive`, that is the result, even if the other operand fails
+ * with an error.
  */
 function decidedBy(decisive: boolean, operands: readonly [ASTNode, ASTNode], scope: Scope): Run {
   const [left, right] = operands.map((each) => compileCondition(each, scope)) as [
@@ -191,7 +198,7 @@ const LOOPS: Readonly<Record<string, Loop>> = {
 
 /**
  * Evaluates `exists` or `all`. If the condition has the value `decisive` for one element, that is the result, even if
- * it fails for others.
+ * the condition fails with an error for other elements.
  */
 function decidedByOne(
   decisive: boolean,

@@ -2,7 +2,10 @@ import { jsonSizeProblem } from "../../platform/text/bounded-json.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
 import { parseExactJson } from "../exact-json.ts";
 
-/** Value of an expression. A whole number that a double might round is a bigint. A map has no inherited members. */
+/**
+ * Value of an expression. A whole number that a double might round is a bigint. A JSON object is a map, because a
+ * JavaScript object has inherited members that an expression could read.
+ */
 export type Value = null | boolean | string | number | bigint | readonly Value[] | ReadonlyMap<string, Value>;
 
 /** Limit on the digits of a number. Longer numbers are slow to convert. */

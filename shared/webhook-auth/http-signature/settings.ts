@@ -13,7 +13,9 @@ export const httpSignature = z.strictObject({
   algorithm: z.enum(Object.keys(HTTP_ALGORITHMS) as HttpAlgorithm[]),
   /** If not set, a signature must cover the method, the URL and the digest of the body (`uncovered`). */
   components: z.array(z.string().refine(isComponentName, COMPONENT_PROBLEM)).min(1).optional(),
-  /** Application for which the signature must be made. */
+  /**
+   * Value that the signature's parameter `tag` must have. It names the application for which the signature was made.
+   */
   tag: z
     .string()
     .regex(/^[ -~]+$/, "must be ASCII without control characters")
@@ -32,7 +34,10 @@ export function componentsOf({ components = DEFAULT_COMPONENTS }: HttpSignature)
   return components;
 }
 
-/** Returns the values that the signature covers, as parts of templates. The digest covers the body. */
+/**
+ * Returns the values that the signature covers, as parts of a template. A signature of the header `Content-Digest`
+ * counts as one of the body.
+ */
 export function httpCoverage(settings: HttpSignature): Coverage {
   const { past_secs, future_secs } = settings;
   return {
@@ -51,8 +56,9 @@ function partOf(component: string): Part[] {
 type Covered = { readonly hasQuery: boolean; readonly isDecoded: boolean };
 
 /**
- * Describes the first required component that the signature does not cover; undefined if it covers all. The digest
- * covers the body as received. If the gateway decodes the body, the signature must also cover Content-Encoding.
+ * Describes the first required component that the signature does not cover; undefined if it covers all. The signed
+ * digest is that of the body as received. If the gateway decodes the body, the signature must cover Content-Encoding as
+ * well, so that a stranger cannot change how it is decoded.
  */
 export function uncovered(
   { components }: HttpSignature,

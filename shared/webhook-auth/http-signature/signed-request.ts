@@ -15,14 +15,15 @@ export type Component = Item & { readonly value: string };
 
 type Signed = {
   readonly req: IncomingMessage;
-  /** URL as configured at the sender, without its query. */
+  /** URL of the endpoint as the operator has entered it at the sender. Its query is replaced by the received one. */
   readonly url: URL;
   /** Raw query, without its question mark. */
   readonly query: string;
 };
 
 /**
- * Derived components (RFC 9421, section 2.2). `@query-param` is missing because it needs a parameter (`#queryParam`).
+ * Values of the derived components: those that are not headers (RFC 9421, section 2.2). `@query-param` is missing,
+ * because its value depends on a parameter (`#queryParam`).
  */
 const DERIVED: Readonly<Record<string, (request: Signed) => string>> = {
   "@method": ({ req }) => req.method ?? "",
@@ -40,7 +41,9 @@ const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_|~`-]{1,128}$/;
 /** Component parameters of RFC 9421 (section 6.5.2) that are not supported. */
 const PARAMETERS_REFUSED = ["sf", "key", "bs", "tr", "req"];
 
-/** Headers that must have one value. With two values, two programs on the way could each trust a different one. */
+/**
+ * Headers that must have only one value. If a request had two, a proxy and the runner could each use a different one.
+ */
 const HEADERS_ONCE = ["content-digest", "content-encoding", "content-length", "content-type", "date", "host"];
 
 export const COMPONENT_PROBLEM = `must be a header name in lower case, or one of ${Object.keys(DERIVED).join(", ")}`;
@@ -104,7 +107,10 @@ export class SignedRequest {
     return values.join(", ");
   }
 
-  /** Returns a query parameter, decoded and encoded again (RFC 9421, section 2.2.8). */
+  /**
+   * Returns the value of a query parameter. The value is decoded and encoded again, so that both sides get the same
+   * spelling (RFC 9421, section 2.2.8).
+   */
   #queryParam(parameters: Parameters): string {
     const name = parameters.get("name");
     if (parameters.size !== 1 || typeof name !== "string") throw unsupported(parameters);

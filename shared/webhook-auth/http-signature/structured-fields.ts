@@ -3,11 +3,11 @@ import { rejected } from "../rejected.ts";
 
 /*
  * Dictionaries of structured fields (RFC 9651), which carry signatures and digests. By the RFC, the last of two equal
- * keys counts. Here a repeated key or parameter is refused, because two programs on the way could each trust a
- * different one.
+ * keys counts. Here a repeated key or parameter is refused. Not all programs follow the RFC, so a proxy and this
+ * gateway could each use a different one.
  */
 
-/** A token or decimal, as sent. No signature uses one. */
+/** A token or decimal, as sent. It is kept as text, because no signature uses one. */
 type Other = { readonly text: string };
 export type BareItem = string | number | boolean | Buffer | Other;
 export type Parameters = ReadonlyMap<string, BareItem>;
@@ -15,7 +15,8 @@ export type Item = { readonly value: BareItem; readonly parameters: Parameters }
 export type Member = { readonly value: BareItem | readonly Item[]; readonly parameters: Parameters };
 
 const KEY = /[a-z*][a-z0-9_.*-]*/y;
-// Matches one character at a time. A nested repetition would try every way to split an unterminated string.
+// The group matches one character at a time. With a repetition inside the group, every way to split a string without
+// its end quote would be tried, in exponential time.
 const STRING = /"(?:[ !#-[\]-~]|\\["\\])*"/y;
 const BYTES = /:[A-Za-z0-9+/]*={0,2}:/y;
 const BOOLEAN = /\?[01]/y;
@@ -23,7 +24,8 @@ const INTEGER = /-?\d{1,15}(?![\d.])/y;
 const OTHER = /-?\d{1,12}\.\d{1,3}(?![\d.])|[A-Za-z*][\w!#$%&'*+.^`|~:/-]*/y;
 
 /**
- * Parses the members of a dictionary. Throws `webhook.credential_rejected`. `what` names the header for the operator.
+ * Parses the members of a dictionary. Throws `webhook.credential_rejected`. `what` names the header in the reason that
+ * operators see.
  */
 export function parseDictionary(text: string, what: string): ReadonlyMap<string, Member> {
   const reader = new Reader(text, what);
@@ -50,8 +52,8 @@ class Reader {
   }
 
   /**
-   * Reads the text at the current position if the pattern matches there. The patterns are sticky, so none searches
-   * ahead.
+   * Reads the text at the current position if the pattern matches there. All patterns have the flag `y` (sticky), so
+   * none searches ahead.
    */
   read(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#at;
@@ -70,7 +72,7 @@ class Reader {
     if (this.#at < this.#text.length) throw this.#malformed();
   }
 
-  /** Reads the value after a dictionary's key: an item, a list, or true if it is omitted. */
+  /** Reads the value after a dictionary's key: an item or a list. If it is omitted, the value is true. */
   member(): Member {
     if (this.read(/=/y) === undefined) return { value: true, parameters: this.#parameters() };
     if (this.read(/\( */y) === undefined) return this.#item();

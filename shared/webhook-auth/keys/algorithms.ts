@@ -8,8 +8,8 @@ import {
 } from "node:crypto";
 
 /*
- * Algorithms of signed tokens and HTTP Message Signatures. The endpoint names the accepted ones, and no request can
- * choose another.
+ * Algorithms of signed tokens and HTTP Message Signatures. The endpoint's configuration names the accepted ones, and no
+ * request can choose another.
  */
 
 type Algorithm = {
@@ -38,7 +38,10 @@ const ALGORITHMS = {
 
 export type AlgorithmName = keyof typeof ALGORITHMS;
 
-/** Algorithms of tokens that an endpoint can accept. Shared keys are excluded, so only the issuer can sign. */
+/**
+ * Algorithms of tokens that an endpoint can accept. Algorithms with a shared key are excluded, so that only the issuer
+ * can sign.
+ */
 export const TOKEN_ALGORITHMS = (Object.keys(ALGORITHMS) as AlgorithmName[]).filter(hasKeyPair);
 
 /** Algorithms by their names in RFC 9421, section 3.3. */
@@ -51,8 +54,8 @@ export const HTTP_ALGORITHMS = {
 export type HttpAlgorithm = keyof typeof HTTP_ALGORITHMS;
 
 /**
- * Limits on RSA keys. A longer modulus would make checks of unverified requests too slow. The minimum is that of RFC
- * 7518, section 3.3.
+ * Limits on RSA keys. Checks with a longer key would be too slow, because any client can cause a check. The minimum is
+ * that of RFC 7518, section 3.3.
  */
 const RSA_BITS = { min: 2048, max: 8192 } as const;
 
@@ -67,8 +70,8 @@ export function fits(key: KeyObject, name: AlgorithmName): boolean {
   const { modulusLength, namedCurve, hashAlgorithm } = asymmetricKeyDetails;
   if (type === "rsa" && (!modulusLength || modulusLength < RSA_BITS.min || modulusLength > RSA_BITS.max))
     return false;
-  // A key that is restricted to one hash and salt length is excluded, because Node throws on signatures with another
-  // hash or salt length.
+  // An RSA-PSS key may be restricted to one hash and a minimum salt length. Such a key is excluded, because Node throws
+  // an error for a signature that does not fit.
   const isForPss = asymmetricKeyType === "rsa-pss" && hashAlgorithm === undefined;
   const isType = asymmetricKeyType === type || (isPss === true && isForPss);
   return isType && namedCurve === curve;

@@ -17,13 +17,16 @@ import {
  * PEM, or as a secret in plain text.
  */
 
-/** A key and its owner's description of it. A key with neither `kid` nor thumbprint is tried for every signature. */
+/**
+ * A key, and what its owner says about it in the JWK. A key with neither `kid` nor thumbprint is tried for every
+ * signature.
+ */
 export type NamedKey = {
   readonly key: KeyObject;
   readonly kid?: string | undefined;
-  /** Hash that identifies a public key in a set without ids (RFC 7638). */
+  /** Hash of a public key (RFC 7638). A signature can name the key by it, even if the set gives the key no id. */
   readonly thumbprint?: string | undefined;
-  /** Undefined if the key is for every algorithm that it fits. */
+  /** Only algorithm with which the key may be used. Undefined if it may be used with every algorithm that it fits. */
   readonly alg?: string | undefined;
 };
 
@@ -91,8 +94,8 @@ function keysOfJson(text: string): NamedKey[] {
 }
 
 /**
- * Returns the key in text that is not JSON. PEM is never used as a shared secret: if a public key were configured by
- * mistake, anyone could sign with it.
+ * Returns the key in text that is not JSON. PEM is never used as a shared secret. It may be a public key that an
+ * operator has configured by mistake, and anyone who knows a public key could sign with it.
  */
 function plainKeys(text: string, name: AlgorithmName): NamedKey[] {
   if (!hasKeyPair(name))
@@ -104,7 +107,7 @@ function plainKeys(text: string, name: AlgorithmName): NamedKey[] {
   }
 }
 
-/** Returns the key of a JWK. A key that its owner assigns to another use is skipped. */
+/** Returns the key of a JWK. A key that its owner has not assigned to signatures is skipped. */
 function keyOfJwk(value: unknown): NamedKey[] {
   const jwk = tableOf(value);
   const { kty, alg, use, key_ops } = jwk;

@@ -103,7 +103,7 @@ export const chains = {
       auth: "signature",
       signature: {
         header: "X-Hook0-Signature",
-        // The signature v0 is never accepted, because it covers no headers.
+        // The sender's header has two signatures, v0 and v1. Only v1 is accepted, because v0 covers no headers.
         list: { separator: ",", key: "v1" },
         algorithm: "hmac-sha256",
         signed: "{timestamp}.{pair:h}.{named-headers:h}.{body}",

@@ -9,14 +9,14 @@ export const clouds = {
       'Create a push subscription with *Enable authentication*: choose an audience, and a service account that does nothing else. `audience` is this audience, and `claims.email` the address of the account. `message.data` comes in base64. To get the data itself as body, enable payload unwrapping with metadata, and set `delivery_id = "{header:X-Goog-Pubsub-Message-Id} {header:X-Goog-Pubsub-Subscription-Name}"`.',
     endpoint: {
       auth: "jwt",
-      // Google's own libraries accept both spellings.
+      // Tokens may have either spelling; Google's own libraries accept both.
       issuer: ["https://accounts.google.com", "accounts.google.com"],
       jwks: "https://www.googleapis.com/oauth2/v3/certs",
       algorithms: ["RS256"],
       // The audience alone proves nothing: any customer of Google can get a signed token for it.
       claims: { email_verified: true },
-      // An id is unique only in its topic. The whole body cannot identify a delivery: with a dead-letter topic, Google
-      // counts the attempts in it.
+      // A message id is unique only in its topic, so the delivery id includes the subscription. The whole body could
+      // not identify a delivery: with a dead-letter topic, Google counts the attempts in it.
       delivery_id: "{body:/message/messageId} {body:/subscription}",
     },
   },
@@ -47,7 +47,7 @@ export const clouds = {
     endpoint: {
       auth: "token",
       token_query: "access_token",
-      // The publisher of a custom topic chooses the ids, so they are unique only in their topic.
+      // The publisher of a custom topic chooses the event ids, so they are unique only in their topic.
       delivery_id: "{body:/*/id}:{body:/*/topic}",
       event_type: "{body:/0/eventType}",
       forward_headers: ["aeg-event-type", "aeg-subscription-name", "aeg-delivery-count"],

@@ -23,7 +23,8 @@ export const codeHosts = {
       "Settings > Webhooks > Add new webhook: set a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
     endpoint: {
       auth: "signature",
-      // A request with a signature must have a valid one. The token counts only in a request without a signature.
+      // If a request has a signature, the signature must be valid. The token is checked only in a request without a
+      // signature.
       signature: [v1("webhook", "whsec"), { header: "X-Gitlab-Token", algorithm: "equal" }],
       delivery_id: "{header:webhook-id|Idempotency-Key}",
       event_type: "{header:X-Gitlab-Event}",
@@ -33,7 +34,7 @@ export const codeHosts = {
         "X-Gitlab-Webhook-UUID",
         "X-Gitlab-Instance",
       ],
-      // GitLab counts a 4xx towards disabling the webhook permanently.
+      // After several answers with 4xx, GitLab disables the webhook permanently.
       answer: { status: 202, limited: 503 },
     },
   },
@@ -63,7 +64,7 @@ export const codeHosts = {
       delivery_id: "{header:X-Request-UUID|X-Request-Id}",
       event_type: "{header:X-Event-Key}",
       forward_headers: ["X-Event-Key", "X-Request-UUID", "X-Hook-UUID", "X-Attempt-Number"],
-      // "Test connection" in Data Center is not signed.
+      // The request that Bitbucket Data Center sends for "Test connection" is not signed.
       handshakes: [{ when: { "{header:X-Event-Key}": "diagnostics:ping" }, proof: "none" }],
     },
   },

@@ -51,8 +51,8 @@ export const commerce = {
         encoding: "base64",
         algorithm: "hmac-sha256",
       },
-      // Shopify delivers an event once for each subscription to its topic. With the event's id, these deliveries count
-      // as one.
+      // Shopify delivers an event once for each subscription to its topic. The event's id is the same in these
+      // deliveries, so that only the first one makes a call.
       delivery_id:
         "{header:Shopify-Topic|X-Shopify-Topic}:{header:Shopify-Event-Id|X-Shopify-Event-Id|Shopify-Webhook-Id|X-Shopify-Webhook-Id}",
       event_type: "{header:Shopify-Topic|X-Shopify-Topic}",
@@ -75,7 +75,8 @@ export const commerce = {
         list: { separator: ";", key: "h1" },
         algorithm: "hmac-sha256",
         signed: "{timestamp}:{body}",
-        // Paddle's libraries allow 5 s, but two clocks may differ by more. Each attempt has a new time.
+        // Paddle's libraries allow 5 s, but two clocks may differ by more. The limit need not cover the time of
+        // retries, because each attempt has a new time.
         timestamp: { pair: "ts", unit: "s", past_secs: 60, future_secs: 60 },
       },
       delivery_id: "{body:/event_id}",

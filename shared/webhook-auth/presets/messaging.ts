@@ -10,8 +10,8 @@ const discord: Scheme = {
 };
 
 /**
- * Returns Twilio's scheme. Twilio can sign with either algorithm, under the same key.
- * X-Twilio-Webhooks-Signature-Settings names the algorithms. It is not read, because it is not signed.
+ * Returns Twilio's scheme with this algorithm. Twilio can sign with either one, under the same key. Its header
+ * X-Twilio-Webhooks-Signature-Settings names the algorithms, but is not read, because it is not signed.
  */
 function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
   return {
@@ -227,7 +227,8 @@ export const messaging = {
       ],
       handshakes: [
         {
-          // The header is not signed, so the body must also have the form of a challenge.
+          // The header is not signed, so a stranger can set it. The body must therefore have the form of a challenge as
+          // well.
           when: {
             "{header:Twitch-Eventsub-Message-Type}": "webhook_callback_verification",
             "{body:/challenge}": "*",

@@ -15,14 +15,17 @@ import { signDelivery } from "./sign.ts";
 import { signHttp } from "./sign-http.ts";
 import { signJwt } from "./sign-jwt.ts";
 
-/** A sender for tests: its URL and endpoint, and the keys with which it proves its deliveries. */
+/**
+ * A simulated sender, with which an operator tests an endpoint: the endpoint's URL and configuration, and the keys with
+ * which the sender signs.
+ */
 export type Sender = {
   readonly url: URL;
   readonly endpoint: SampledEndpoint;
   readonly secrets: readonly Secret[];
   /**
-   * Returns the private key of a sender that signs with a key pair, with the key id that the endpoint knows. Throws if
-   * the sender has no such key.
+   * Returns the private key of a sender that signs with a key pair, and the id by which the endpoint's keys name it.
+   * Throws if the sender has no such key.
    */
   readonly signingKey: (signed: Scheme | Jwt | HttpSigned) => NamedKey;
 };
@@ -41,16 +44,19 @@ type SampledEndpoint = {
     | undefined;
 };
 
-/** Values that replace those of the sample. */
+/** Values of a test delivery that an operator has chosen, and that replace those of the sample. */
 export type Replaced = {
   readonly event?: string | undefined;
   readonly body?: Buffer | undefined;
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
-  /** If undefined, a replaced body keeps the id that it contains. */
+  /** Delivery id. If it is undefined, a replaced body keeps the id that it contains, and the sample gets a new id. */
   readonly deliveryId?: string | undefined;
 };
 
-/** Makes a sample delivery as the sender would send it at this time. Throws if a value is missing, and says which. */
+/**
+ * Makes a sample delivery as the sender would send it at this time. Throws an error that names what is missing, such as
+ * the secret.
+ */
 export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: Replaced = {}): Draft {
   const id = replaced.deliveryId ?? newId;
   const own = replaced.headers ?? [];
@@ -59,8 +65,8 @@ export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: 
 }
 
 /**
- * Returns whether the body of this sender's sample belongs to an event other than `event`. The sample for endpoints
- * without a preset fits any event.
+ * Returns whether the sample delivery of this sender's preset is about another event than `event`, so that its body
+ * does not fit. The sample for endpoints without a preset fits any event.
  */
 export function isOfAnotherEvent(sender: Sender, event: string): boolean {
   if (SAMPLES[sender.endpoint.preset ?? ""] === undefined) return false;
@@ -103,7 +109,10 @@ function bytesOf({ body }: Sample): Buffer {
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-/** Returns the content type of a body: JSON, or else a form if this sender sends forms, or else plain text. */
+/**
+ * Returns the content type of a body. If it is JSON, the type is that of JSON. Otherwise it is that of a form if this
+ * sender sends forms, and that of plain text if not.
+ */
 function typeOf(body: Buffer, sample: Sample): string {
   const text = body.toString("utf8");
   if (parseJson(text) !== undefined && Buffer.from(text).equals(body)) return "application/json";

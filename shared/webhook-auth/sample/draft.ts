@@ -12,7 +12,8 @@ export type Draft = {
 };
 
 /**
- * Sets a header that may have one of several names. It uses the name that the draft already has, otherwise the first.
+ * Sets a header that may have one of several names. If the draft already has a header with one of these names, sets
+ * that header. Otherwise it uses the first name.
  */
 export function withHeader(draft: Draft, names: readonly string[], value: string): Draft {
   const isNamed = (name: string) => names.some((each) => each.toLowerCase() === name.toLowerCase());
@@ -26,8 +27,8 @@ export function withQuery(draft: Draft, name: string, value: string): Draft {
 }
 
 /**
- * Sets a field of the JSON body by JSON Pointer. A number in the body stays a number. A body that is not a JSON object
- * or list stays unchanged.
+ * Sets the field at this JSON Pointer in a JSON body. If the field has a number, text is converted to a number. A body
+ * that is not a JSON object or list stays unchanged.
  */
 export function withField(draft: Draft, pointer: readonly string[], value: string | number): Draft {
   const json = parseJson(draft.body.toString("utf8"));
@@ -48,7 +49,10 @@ function changed(json: unknown, [token, ...rest]: readonly string[], value: stri
 
 const HEX_DIGITS_OF_NUMBER = 12;
 
-/** Converts at most 15 digits to their number, and any other text to a number from its hash. */
+/**
+ * Converts a text to a number. Up to 15 digits become the number that they form. Any other text becomes a number made
+ * from its hash.
+ */
 function toNumber(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   return Number.parseInt(sha256Hex(Buffer.from(text)).slice(0, HEX_DIGITS_OF_NUMBER), 16);
@@ -58,8 +62,8 @@ function toNumber(text: string): number {
 const VALUES = /\{(?:header|body|query|cloudevent):[^{}]+\}/g;
 
 /**
- * Writes an event's type to its places in the request. For example, `issues.opened` in `{body:/type}.{body:/action}`
- * sets two fields.
+ * Writes an event type to the places from which the endpoint's template reads it. For example, with the template
+ * `{body:/type}.{body:/action}`, the event type `issues.opened` sets two fields.
  */
 export function withEvent(draft: Draft, template: string, event: string): Draft {
   const places = template.match(VALUES) ?? [];
@@ -69,8 +73,8 @@ export function withEvent(draft: Draft, template: string, event: string): Draft 
 }
 
 /**
- * Writes a delivery's id to its place in the request. With several places, it uses the first that does not hold the
- * event's type.
+ * Writes a delivery id to the place from which the endpoint's template reads it. If the template reads several places,
+ * uses the first from which no event type is read.
  */
 export function withId(draft: Draft, template: string, event: string, id: string): Draft {
   const place = (template.match(VALUES) ?? []).find((each) => !event.includes(each));

@@ -1,6 +1,9 @@
-/** A small delivery of a sender, for testing an endpoint. Its id, time and signature are added when it is sent. */
+/**
+ * A small example of a sender's deliveries, for testing an endpoint. Its id, time and signature are added when it is
+ * sent.
+ */
 export type Sample = {
-  /** Event type, if a header holds it. */
+  /** Event type, if the sender puts it into a header. */
   readonly event?: string;
   /** Additional headers. If a header may have several names, the name given here is used. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -13,7 +13,7 @@ type Signing = {
   readonly key: NamedKey;
   readonly at: Date;
   readonly id: string;
-  /** The endpoint's URL as configured at the sender. */
+  /** URL of the endpoint as the operator has entered it at the sender. */
   readonly publicUrl: string;
   /** Host to which the delivery is sent. */
   readonly host: string;
@@ -45,7 +45,7 @@ export function signHttp(draft: Draft, settings: HttpSignature, signing: Signing
   return withHeader(described, ["Signature"], `${LABEL}=${signature}`);
 }
 
-/** Adds the digest of the body, and each signed header that the delivery lacks. */
+/** Adds the digest of the body. Also adds each header that must be signed and that the delivery lacks. */
 function withCovered(draft: Draft, settings: HttpSignature, { at, id, host }: Signing): Draft {
   const digested = withHeader(draft, ["Content-Digest"], contentDigest(sha256Hex(draft.body)));
   const names = new Set(

@@ -15,13 +15,13 @@ export type Signing = {
   readonly key: KeyObject;
   readonly at: Date;
   readonly id: string;
-  /** The endpoint's URL as configured at the sender. */
+  /** URL of the endpoint as the operator has entered it at the sender. */
   readonly publicUrl: string | undefined;
 };
 
 /**
- * Signs a delivery as its sender would, by the same description that verifies it. First it adds the other values that
- * the signature covers, such as the time.
+ * Signs a delivery as its sender would, by the same scheme by which the gateway verifies it. Before signing, it adds
+ * values that the signature covers and the delivery lacks, such as the time.
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
@@ -43,7 +43,7 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   return withSignature(asked, scheme, pairs, signature);
 }
 
-/** Adds missing values of headers and fields that are signed or required. */
+/** Adds the time, the required headers, and values for all signed headers and fields that the delivery lacks. */
 function withCovered(draft: Draft, { scheme, id }: Signing, time: string | undefined): Draft {
   let next = draft;
   for (const [name, value] of Object.entries(scheme.require ?? {})) next = withHeader(next, [name], value);
@@ -72,7 +72,10 @@ const TIMES: Readonly<Record<TimeUnit, (at: Date) => string>> = {
   go: (at) => at.toISOString().replace("T", " ").replace("Z", " +0000 UTC"),
 };
 
-/** Returns the query parameter with the body's hash. A form has none, because its fields are signed one by one. */
+/**
+ * Returns the query parameter with the body's hash that Twilio adds to the URL. For a form there is none, because the
+ * form's fields are signed themselves.
+ */
 function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {
   const isForm = draft.headers.some(([, value]) => value.startsWith("application/x-www-form-urlencoded"));
   return name === undefined || isForm ? undefined : [name, sha256Hex(draft.body)];
@@ -80,7 +83,10 @@ function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, 
 
 const NEVER_NAMED = ["content-type", "user-agent"];
 
-/** Returns the items of a signature list besides the signatures: the time, and the names of the signed headers. */
+/**
+ * Returns the items besides the signature in a signature header that is a list, such as `t=1,h=a b,v1=ab`. They are the
+ * time and the names of the signed headers.
+ */
 function pairsOf(draft: Draft, { signed = "", timestamp }: Scheme, time: string | undefined) {
   const pairs = new Map<string, string>();
   if (timestamp?.pair !== undefined && time !== undefined) pairs.set(timestamp.pair, time);
