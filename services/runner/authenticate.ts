@@ -9,7 +9,7 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Job, JobRequest, Metadata } from "./router.ts";
 
-/** A request that passed every check, for a job that this runner has. */
+/** A request for a job that this runner has, whose signature and body have passed all checks. */
 export type CheckedRequest = JobRequest & {
   readonly job: Job;
   readonly bytes: number;
@@ -23,16 +23,16 @@ const NO_BODY_SHA256 = sha256Hex(Buffer.alloc(0));
 export type RequestChecks = ReturnType<typeof createRequestChecks>;
 
 /**
- * Creates the checks of a request's sender, in two steps. `authenticate` verifies the signature (RFC 9421) over the headers,
- * so that the body of an unknown sender is never read. `toChecked` compares the body with the `Content-Digest` (RFC 9530)
- * that the signature covers. Without secrets, requests need no signature.
+ * Creates the checks that a request comes from a permitted sender, in two steps. First, `authenticate` verifies the signature
+ * (RFC 9421) over the headers, so that the body of an unknown sender is never read. Then `toChecked` compares the body with
+ * the `Content-Digest` (RFC 9530) that the signature covers. Without secrets, requests need no signature.
  */
 export function createRequestChecks({
   secrets,
   metadataPrefix,
   clock,
 }: {
-  /** Accepted secrets. Several are allowed, so that a secret can be replaced while calls are in flight. */
+  /** Secrets whose signatures are accepted. Several are allowed, so that a secret can be replaced while calls are in flight. */
   secrets: readonly Secret[];
   metadataPrefix: string;
   clock: Clock;
@@ -63,7 +63,7 @@ export function createRequestChecks({
     checkDigest(req, NO_BODY_SHA256);
   }
 
-  /** Joins an authenticated request with its body; throws if the body does not match its Content-Digest. */
+  /** Combines an authenticated request with its body. Throws if the body does not match the request's Content-Digest. */
   function toChecked(req: IncomingMessage, body: Buffer, callId: string, job: Job): CheckedRequest {
     const sha256 = sha256Hex(body);
     checkDigest(req, sha256);
@@ -81,8 +81,8 @@ export function createRequestChecks({
   }
 
   /**
-   * Compares the body with its digest. The signature covers the body only through the digest, so a wrong digest is a wrong
-   * signature.
+   * Compares the body with the Content-Digest. The signature covers the body only through this digest. So if the digest is
+   * wrong, the error is the same as for a wrong signature.
    */
   function checkDigest(req: IncomingMessage, sha256: string): void {
     const digests = headerValues(req, "content-digest");
@@ -96,7 +96,10 @@ export function createRequestChecks({
   return { authenticate, authenticateBare, toChecked };
 }
 
-/** Returns the key of a request, which is the call's id if a producer sent it; throws `runner.key_missing`. */
+/**
+ * Returns the Idempotency-Key of a request. If a producer sent the request, it is the id of the call. Throws
+ * `runner.key_missing`.
+ */
 export function parseKey(req: IncomingMessage): string {
   const key = onlyHeaderValue(req, "idempotency-key");
   if ("value" in key && KEY.test(key.value)) return key.value;

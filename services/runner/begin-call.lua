@@ -1,5 +1,5 @@
--- Marks the call as running and returns NEW. If the call must not run now, returns the reason, and the answer if the call
--- has one. STORED is a long call that waits or runs: its answer is 202, for every repeat.
+-- Marks the call as running and returns NEW. If the call must not run now, returns the reason, and the answer if the call has
+-- one. The reason is STORED for a long call that waits or runs: each repeat of its request gets the same 202.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 --@include "./remembered.lua"

@@ -45,7 +45,7 @@ import type { HttpAnswer } from "./router.ts";
  * removes data, or is that of even-if-full.lua.
  */
 
-/** Decoder for a part of `Remembered`. */
+/** Decoder for one of the three parts of a remembered answer (`Remembered` in remembered-answer.ts). */
 const PART = optional(bytes);
 const REMEMBERED = [PART, PART, PART] as const;
 
@@ -83,7 +83,7 @@ const FAIL = defineScript({
   reply: flag,
 });
 
-/** Fields that identify a call in its record. */
+/** Fields of a call from which its record is made, and by which a repeat of its request is recognized. */
 type CallSummary = {
   readonly callId: string;
   readonly jobId: number;
@@ -91,14 +91,14 @@ type CallSummary = {
   readonly sha256: string;
 };
 
-/** Result of `begin`: what the store knows of the key. */
+/** Result of `begin`, which says what the store knows of the call's key. */
 type Begun =
   | { kind: "new" }
   /** The call was answered before, and that answer is final. */
   | { kind: "answered"; answer: HttpAnswer }
   /** Another runner holds the lease of the call. */
   | { kind: "running" }
-  /** The key belongs to another job or another body. */
+  /** The key was already used for another job or another body. */
   | { kind: "reused" };
 
 /** Failure of a call. `status` is the HTTP status of the answer, `attempts` the number of failed runs of a long call. */
@@ -107,19 +107,22 @@ export type Failure = { code: string; reason: string; status: number; attempts?:
 export type StoreOptions = {
   durable: DurableRedis;
   keys: RunnerKeys;
-  /** Unique id of this runner. A runner may begin its own RUNNING call again. */
+  /**
+   * Unique id of this runner process. A runner may begin again a call that is RUNNING under its own id, for example if the
+   * reply to `begin` was lost.
+   */
   owner: string;
   leaseMs: number;
-  /** Time that a key is remembered after its call is DONE. */
+  /** Time for which a key is remembered after its call is DONE. */
   memoryMs: number;
 };
 
 export type CallStore = ReturnType<typeof createCallStore>;
 
 /**
- * Creates the durable memory of calls, which ensures one effect for each key. Every method is one atomic script, and its
- * write is on disk when it resolves, except for `renew`. The store retries nothing. Throws `runner.store_unavailable`; the
- * outcome is then unknown.
+ * Creates the durable memory of calls, which ensures that the call of each key succeeds only once. Every method runs one
+ * atomic script, and its write is on disk when it resolves. Only the write of `renew` may be lost. The store does not repeat
+ * a failed write. It throws `runner.store_unavailable`; the write may then have happened or not.
  */
 export function createCallStore({
   durable,
@@ -133,11 +136,14 @@ export function createCallStore({
   const renew = RENEW.on(durable.redis);
   const finish = durableScript(durable, FINISH);
   const fail = durableScript(durable, FAIL);
-  // A call is listed for as long as its answer may be kept.
+  // A call is listed (GET /calls) for as long as its answer may be kept.
   const listedMs = Math.min(answers.answerMs, memoryMs);
 
   return {
-    /** Marks the call as running in this runner, under a lease, or returns what is known of it. */
+    /**
+     * Marks the call as running in this runner, under a lease. If the call must not run now, resolves with what is known of
+     * it.
+     */
     async begin({ callId: id, jobId: job, bytes, sha256 }: CallSummary): Promise<Begun> {
       const { call, answer, calls, due } = keys;
       const digest = Buffer.from(sha256, "hex");
@@ -150,8 +156,8 @@ export function createCallStore({
       renew({ call: keys.call(id), due: keys.due }, { id, owner, leaseMs, memoryMs }),
 
     /**
-     * Stores the answer of a call that has run, and in the same step the result to deliver. Resolves with the first answer,
-     * because another runner may have been faster.
+     * Stores the answer of a call that has run. In the same step, stores the result that must be delivered, if there is one.
+     * Resolves with the first answer, because another runner may have run the same call and been faster.
      */
     async finish(
       { callId: id, jobId: job, bytes, sha256 }: CallSummary,
@@ -181,8 +187,9 @@ export function createCallStore({
     },
 
     /**
-     * Ends a run without an answer, so that the next request with this key runs the call again. A failed short call is
-     * deleted when it leaves the list. A long call is kept, because its sender got a 202; its failure may be delivered.
+     * Ends a run that gave no answer to keep, so that the next request with this key runs the call again. The record of a
+     * failed short call expires when the call leaves the list. That of a long call is kept, because its sender got a 202. Its
+     * failure is delivered like a result, if there is an `outgoing`.
      */
     async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
       const { code, status, attempts } = failure;
@@ -208,7 +215,10 @@ export function createCallStore({
 /** Maximum number of characters kept of a handler's error message. */
 const REASON_MAX = 1000;
 
-/** Opens a script whose write is on disk when it resolves. Throws `runner.store_unavailable` and `record.unreadable`. */
+/**
+ * Binds a script to the connection, so that its write is on disk when it resolves. Throws `runner.store_unavailable` and
+ * `record.unreadable`.
+ */
 export function durableScript<Keys, Args, Reply>(
   durable: DurableRedis,
   script: Script<Keys, Args, Reply>,
@@ -231,7 +241,7 @@ export function storeUnavailable(cause: unknown): AppError {
   });
 }
 
-/** Returns a text that identifies the job and the body of a key. */
+/** Returns a text that identifies the job and the body of a request. Requests with the same key must have the same text. */
 export function fingerprint({ jobId, sha256 }: Pick<CallSummary, "jobId" | "sha256">): string {
   return `${jobId}:${sha256}`;
 }
@@ -257,9 +267,9 @@ const PAUSE_MS_MAX = 1000;
 export type UntilStored = ReturnType<typeof createUntilStored>;
 
 /**
- * Repeats an idempotent write about a call until it is on disk, however long Redis is away. Otherwise a handler would run
- * again only because its end was not recorded. Throws the last error of the write if the runner has `ended` or if the record
- * cannot be read.
+ * Creates the function that repeats an idempotent write about a call until it is on disk, even if Redis is away for long.
+ * Without this, a handler that has ended would run again only because its end was not recorded. Throws the last error of the
+ * write if the runner has `ended` or if the record cannot be read.
  */
 export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Logger }) {
   return async function untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {

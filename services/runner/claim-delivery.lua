@@ -1,4 +1,5 @@
--- Claims a delivery that is due. After `ms`, another runner can claim it too.
+-- Claims a delivery that is due, by making it due again only after `ms`. Until then, no other runner can claim it. Returns
+-- its fields, or nil if it is not due.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 local due = redis.call('ZSCORE', KEYS.deliveries, ARGV.id)

@@ -1,5 +1,6 @@
--- Claims a long call that is due. `due` has the due times. A call that cannot be run is removed from `due`. A call that
--- cannot be read is postponed, so that it does not block others.
+-- Claims a long call that is due, for the time of a lease. `due` is the sorted set of due times. A call that cannot be run,
+-- for example because it has ended, is removed from it. A call that cannot be read is due again after the lease, so that it
+-- does not block others.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 local id = ARGV.id

@@ -1,6 +1,7 @@
--- Defines `deliverLater(key, due, id, ms, first)`, which stores a delivery for at most `ms`. It replaces an earlier delivery
--- of the same call. ARGV has the data from index `first` on: a token, the status, the Content-Type, and the body if it is
--- kept (`outgoingWords` in delivery-store.ts). The token is empty if there is nothing to deliver. Needs `now`.
+-- Defines `deliverLater(key, due, id, ms, first)`, which stores the result of a call for delivery, for at most `ms`. It
+-- replaces an earlier delivery of the same call. Its data begins at index `first` of ARGV: a token, the status, the
+-- Content-Type, and the body if it is kept (`outgoingWords` in delivery-store.ts). If the token is empty, there is nothing to
+-- deliver. The including script must define `now`.
 local function deliverLater(key, due, id, ms, first)
   if ARGV[first] == '' then return end
   redis.call('DEL', key)

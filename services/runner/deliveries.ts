@@ -15,14 +15,15 @@ type Options = {
   log: Logger;
 };
 
-/** Maximum number of deliveries in flight. Each has its body in memory. */
+/** Maximum number of deliveries in flight. It limits the memory, because each has its body in memory. */
 const CONCURRENCY = 8;
 /** Backoff between attempts to deliver one result. */
 const BACKOFF: Backoff = { baseMs: 1000, capMs: 60_000 };
 
 /**
- * Delivers the results of long calls until a gateway has accepted each. Any number of runners may share one store. A result
- * is claimed for the time of a lease. After that, another runner may deliver it again. The second delivery changes nothing.
+ * Delivers the results of long calls, and tries again until a gateway has accepted or refused each of them. Any number of
+ * runners may share one store. A runner claims a result for the time of a lease. After that, another runner may deliver it
+ * again, which changes nothing.
  */
 export class Deliveries {
   readonly #options: Options;

@@ -9,9 +9,10 @@ import endDeliveryLua from "./end-delivery.lua";
 import postponeDeliveryLua from "./postpone-delivery.lua";
 
 /*
- * The results of long calls that no gateway has accepted yet. The script that ends a call stores its result here
- * (call-store.ts); any runner on this Redis claims, delivers and removes it. Fields of the hash: token (distinguishes this
- * result from a later one of the same call), tries, status, type and body. `body` is absent if it was longer than the limit.
+ * The store of the results of long calls that no gateway has accepted yet. The script that ends a call stores its result here
+ * (call-store.ts). Any runner on this Redis claims it, delivers it and then removes it. The hash of a result has the fields
+ * token, tries, status, type and body. `token` distinguishes this result from a later one of the same call. `body` is absent
+ * if it was longer than the limit.
  */
 
 /** The result of an ended call, to be delivered. */
@@ -21,7 +22,7 @@ export type Outgoing = {
   readonly body: Buffer | "too long";
 };
 
-/** An `Outgoing` that this runner has claimed. */
+/** A result that this runner has claimed and must deliver. */
 export type ClaimedDelivery = Outgoing & {
   readonly callId: string;
   readonly token: string;
@@ -29,7 +30,7 @@ export type ClaimedDelivery = Outgoing & {
   readonly tries: number;
 };
 
-/** Encodes a result for a script that includes deliver-later.lua, as the script's last arguments. */
+/** Encodes a result as the last arguments of a script that includes deliver-later.lua. */
 export function outgoingWords(outgoing: Outgoing | undefined): Word[] {
   if (outgoing === undefined) return [""];
   const { status, contentType = "", body } = outgoing;
@@ -64,8 +65,8 @@ const POSTPONE = defineScript({
 export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
 
 /**
- * Creates the store of results that wait for delivery. A write may be lost after it has resolved. This does no harm, because
- * a repeated delivery changes nothing. The store retries nothing.
+ * Creates the store of results that wait for delivery. Its writes need not survive: if one is lost, a result is delivered
+ * again, which changes nothing. The store does not repeat a failed write.
  */
 export function createDeliveryStore(durable: DurableRedis, { delivery, deliveries }: RunnerKeys) {
   const { redis } = durable;
@@ -78,7 +79,8 @@ export function createDeliveryStore(durable: DurableRedis, { delivery, deliverie
 
     /** Claims a delivery for `ms`; undefined if another runner was faster. */
     async claim(callId: string, ms: number): Promise<ClaimedDelivery | undefined> {
-      // Uses `durable.write`, because it refuses a Redis whose data may have another layout.
+      // Runs in `durable.write`, which throws while Redis has data of another layout. Another release may store results
+      // differently.
       const claimed = await durable.write(() => claim(keysOf(callId), { id: callId, ms }));
       if (claimed === undefined) return undefined;
       const [token, status, type, body = "too long" as const, tries] = claimed;

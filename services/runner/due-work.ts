@@ -3,23 +3,23 @@ import type { Due } from "./due.ts";
 type Options<Claimed> = {
   /** Longest time between two checks. Work that another process adds is found within this time. */
   everyMs: number;
-  /** Limit on work in flight; the rest waits in the store. */
+  /** Maximum number of items in work at the same time. The others wait in the store. */
   concurrency: number;
   due(countMax: number): Promise<Due>;
-  /** Claims work; undefined if another runner was faster. */
+  /** Claims an item of work. Undefined if another runner was faster. */
   claim(id: string): Promise<Claimed | undefined>;
   /** Does the claimed work. Must never reject. */
   work(id: string, claimed: Claimed): Promise<void>;
   onCheckFailed(error: unknown): void;
 };
 
-/** Shortest delay of the timer. Work with nearby due times then shares one check. */
+/** Shortest delay of the timer. So items that become due shortly after each other are claimed in one check. */
 const CHECK_GAP_MS = 20;
 
 /**
  * Claims due work from a store and does it. Any number of runners may share the store. Each check sets the timer to the time
- * when the next work becomes due, such as the end of a pause or lease. The store's clock decides: if the timer is early, it
- * is set again.
+ * when the next work becomes due, for example because a pause or a lease ends. The store's clock decides what is due: if the
+ * timer fires too early, the check finds nothing and sets it again.
  */
 export class DueWork<Claimed> {
   readonly #options: Options<Claimed>;
@@ -65,7 +65,8 @@ export class DueWork<Claimed> {
     const { ids, nextInMs = everyMs } = await due(concurrency + this.#inFlight.size);
     this.#checkIn(nextInMs);
     for (const id of ids) {
-      // Without capacity, a check at `nextInMs` could claim nothing. The next check starts when work in flight ends.
+      // Without free capacity, a check at `nextInMs` could claim nothing. When some work in flight ends, `#start` checks
+      // again.
       if (this.#inFlight.size >= concurrency || this.#isStopping) return this.#checkIn(everyMs);
       if (this.#inFlight.has(id)) continue;
       const claimed = await claim(id);

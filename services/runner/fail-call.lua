@@ -1,5 +1,5 @@
--- Records that a run has failed. `attempts` is empty for a short call. Returns 0 if the call belongs to another runner, else
--- 1.
+-- Records that a run has failed. `attempts` is the number of failed runs of a long call, and empty for a short call. Returns
+-- 1, or 0 if the call now belongs to another runner.
 --@include "../../shared/redis/now.lua"
 --@include "./deliver-later.lua"
 local seen = redis.call('HMGET', KEYS.call, 'owner', 'at')

@@ -1,5 +1,6 @@
 -- Stores the answer of a call. If the call already has an answer, returns that one and changes nothing; otherwise returns
--- nil. The hash is deleted and written again, because Redis keeps the large encoding of a hash that was once large.
+-- nil. The hash is deleted and written again. A hash that was once large, because of the input of a long call, would
+-- otherwise keep an encoding that needs more memory.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 --@include "./remembered.lua"

@@ -13,7 +13,7 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Outgoing } from "./delivery-store.ts";
 
 type Options = {
-  /** URLs of the gateways' ops addresses. */
+  /** URLs of the gateways' ops addresses, which are their private addresses. */
   urls: readonly string[];
   /** Secret that signs deliveries. */
   secret: Secret;
@@ -22,7 +22,10 @@ type Options = {
 
 /** Outcome of a delivery that a gateway answered. */
 export type DeliveryOutcome = {
-  /** `refused`: no further attempt can succeed, because the call has another result, no longer accepts one, or is gone. */
+  /**
+   * `taken`: the gateway has accepted the result. `refused`: no further attempt can succeed, because the call has another
+   * result, no longer accepts one, or is gone.
+   */
   outcome: "taken" | "refused";
   url: string;
   status: number;
@@ -32,17 +35,20 @@ export type Gateways = ReturnType<typeof createGateways>;
 
 const RESULT_TIMEOUT_MS = 10_000;
 const PROGRESS_TIMEOUT_MS = 2000;
-/** Maximum length of the excerpt of an unexpected answer in an error. */
+/** Maximum length of the excerpt from an unexpected answer that an error shows. */
 const EXCERPT_CHARS = 200;
 
 const NOTHING = Buffer.alloc(0);
 /**
- * Statuses after which no attempt can succeed. 409: the call has another result, or no longer accepts one. 410: the call is
- * gone.
+ * Statuses of a gateway's answer after which no further attempt can succeed. 409: the call has another result, or no longer
+ * accepts one. 410: the call is gone.
  */
 const REFUSED_FOR_GOOD = [409, 410];
 
-/** Sends results and progress of long jobs to the gateways. Any gateway will do; the one that answered last is tried first. */
+/**
+ * Creates functions that send results and progress of long jobs to the gateways. Any gateway can accept them, so the one that
+ * answered last is tried first.
+ */
 export function createGateways({ urls, secret, clock }: Options) {
   let first = 0;
   const inFlight = new Set<AbortController>();

@@ -31,9 +31,9 @@ type Options = {
 };
 
 /**
- * Decides which answers are kept whole, for all runners on one Redis (shared/redis/kept-values.lua). While Redis uses
- * too much of its `maxmemory` (`answersMemoryRatioMax`), no answer is kept, and kept answers are evicted, oldest first.
- * Without `maxmemory`, only `answersBytesMax` limits them.
+ * Decides which answers are kept with their body, for all runners on one Redis (shared/redis/kept-values.lua). While Redis
+ * uses too much of its `maxmemory` (`answersMemoryRatioMax`), no answer is kept, and kept answers are evicted, oldest first.
+ * If Redis has no `maxmemory`, only `answersBytesMax` limits them.
  */
 export class KeptAnswers {
   readonly #options: Options;
@@ -57,7 +57,7 @@ export class KeptAnswers {
     return this.#options.answersBytesMax;
   }
 
-  /** Encodes an answer to be kept; undefined if it is not kept. */
+  /** Encodes an answer for storage. Undefined if it is not stored: it is too large, Redis is too full, or it can be rebuilt. */
   toKeep(callId: string, answer: HttpAnswer): Buffer | undefined {
     const isKept = this.#evictor.hasCapacity && answer.body.length <= this.#options.resultBytesMax;
     return isKept ? encodeAnswer(callId, answer) : undefined;

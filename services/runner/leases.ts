@@ -8,9 +8,9 @@ type Options = {
 };
 
 /**
- * Renews the leases of the calls that run in this runner. Another runner may begin a call whose lease has expired. So
- * each lease is renewed after every third of its duration. When Redis returns after an outage, all leases are renewed
- * immediately, even expired ones, because no runner could begin their calls during the outage.
+ * Renews the leases of the calls that run in this runner, because another runner may begin a call whose lease has expired.
+ * Each lease is renewed after a third of its duration. When Redis returns after an outage, all leases are renewed at once,
+ * even expired ones, because no runner could begin their calls during the outage.
  */
 export class Leases {
   readonly #options: Options;
@@ -23,7 +23,7 @@ export class Leases {
     options.redis.on("ready", this.#renewAll);
   }
 
-  /** Renews the lease of this call until `drop`. Calls `onLost` if another runner took the call. */
+  /** Renews the lease of this call from now on, until `drop`. Calls `onLost` if another runner took the call. */
   hold(id: string, onLost: () => void = () => {}): void {
     this.#onLost.set(id, onLost);
   }
@@ -46,7 +46,8 @@ export class Leases {
     try {
       if (!(await this.#options.renew(id))) this.#onLost.get(id)?.();
     } catch {
-      // The connection logs that Redis is unreachable. The lease is renewed at the next interval, or when Redis returns.
+      // Needs no log line, because the connection already logs that Redis is unreachable. The lease is renewed at the next
+      // interval, or when Redis returns.
     }
   }
 }

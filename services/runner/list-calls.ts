@@ -18,8 +18,8 @@ type Filter = { limit: number; state?: ListedCall["state"]; jobId?: number; afte
 export type ListCalls = ReturnType<typeof createListCalls>;
 
 /**
- * Lists the calls of the runners on this Redis: first the long calls that are not done, then the newest. Throws
- * `runner.store_unavailable`.
+ * Creates functions that read the calls of the runners on this Redis. `list` begins with the long calls that are not done,
+ * and then lists the newest calls first. Both throw `runner.store_unavailable`.
  */
 export function createListCalls(redis: Redis, keys: RunnerKeys, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
@@ -39,7 +39,9 @@ export function createListCalls(redis: Redis, keys: RunnerKeys, clock: Clock) {
     return { calls, ...(lookedAt < ids.length && last !== undefined && { next: last }) };
   }
 
-  /** Reads one id more than `list` needs. The extra id shows that there are more calls. */
+  /**
+   * Reads the ids of the calls after `after`, and one more than `list` reads. This extra id shows that there are more calls.
+   */
   async function idsAfter(after: string | undefined): Promise<string[]> {
     const rank = after === undefined ? -1 : await redis.zrevrank(keys.calls, after);
     if (rank === null) {

@@ -28,7 +28,9 @@ export type LongCallsOptions = {
   untilStored: UntilStored;
   /** Maximum number of concurrent calls; the others wait in the store. */
   concurrency: number;
-  /** Number of failed runs after which the call is FAILED. A crash or a stop does not count. */
+  /**
+   * Number of failed runs after which the call is FAILED. A run that ends because the runner crashes or stops does not count.
+   */
   attempts: number;
   backoff: Backoff;
   clock: Clock;
@@ -40,21 +42,21 @@ type RunFields = {
   callId: string;
   jobId: number;
   job: string;
-  /** Type of the event, as the sender wrote it; only for a webhook. */
+  /** Type of a webhook's event, as the sender wrote it. Undefined for other calls. */
   eventType: string | undefined;
   ms: number;
 };
 
 /**
- * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease. Once the lease
- * has expired, any runner may claim the call again.
+ * Runs the stored long calls. Any number of runners may share one store. A runner claims a call under a lease, which it
+ * renews while the call runs. If the lease expires, because the runner has died, any runner may claim the call again.
  */
 export class LongCalls {
   readonly #options: LongCallsOptions;
   readonly #calls: DueWork<StoredCall>;
   /**
-   * Controllers that end handlers early. AbortSignal.any cannot be used, because the stop signal would keep a reference
-   * to every run forever.
+   * A controller for each running call, which ends the handler early. AbortSignal.any cannot be used instead: the signal that
+   * stops the runner would keep a reference to every run forever.
    */
   readonly #controllers = new Set<AbortController>();
   /** Reason why running calls are aborted; undefined while they may run to their end. */
@@ -86,8 +88,8 @@ export class LongCalls {
   }
 
   /**
-   * Stops claiming, and aborts and releases the running calls. Another runner can claim them immediately. Resolves when all
-   * of them have ended.
+   * Stops claiming, aborts the running calls, and releases them so that another runner can claim them immediately. Resolves
+   * when all of them have ended.
    */
   async stop(): Promise<void> {
     this.#stopped ??= new Error("the runner is stopping");
@@ -143,7 +145,10 @@ export class LongCalls {
     log.info("job.finished", { ...about, status: 202, ms: clock() - startedAt, replayed: false });
   }
 
-  /** Stores the end of the call and its result for delivery. The call's answer stays the 202 that it got when it was stored. */
+  /**
+   * Stores the end of the call, and its result for delivery. A repeat of the request still gets the 202 that it got when the
+   * call was stored.
+   */
   async #finish({ request, bytes, sha256 }: StoredCall, answer: HttpAnswer): Promise<void> {
     const { calls, untilStored, toOutgoing, onOutgoing } = this.#options;
     const { callId, jobId } = request;
@@ -154,15 +159,18 @@ export class LongCalls {
   }
 
   /**
-   * Releases a call without counting a failure, because the runner is stopping. If another runner has the call, the release
-   * changes nothing.
+   * Releases a call whose run was aborted, because the runner is stopping. The run does not count as a failure. If the run
+   * was aborted because another runner has taken the call, the release changes nothing.
    */
   async #interrupted({ attemptsFailed }: StoredCall, fields: RunFields): Promise<void> {
     this.#options.log.info("job.interrupted", fields);
     await this.#release(fields.callId, 0, attemptsFailed);
   }
 
-  /** Releases the call for another run after a pause. Ends it as FAILED if its attempts are used up or the job refuses it. */
+  /**
+   * Releases a call whose run has failed, for another run after a pause. If its attempts are used up, or the job's answer
+   * says that another run would not help, the call becomes FAILED instead.
+   */
   async #failed(call: StoredCall, failure: RunFailure, fields: RunFields): Promise<void> {
     const { calls, untilStored, attempts, backoff, random, toOutgoing, onOutgoing, log } = this.#options;
     const { callId } = fields;

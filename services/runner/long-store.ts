@@ -55,18 +55,22 @@ export type StoredCall = {
   readonly sha256: string;
   /** Number of runs that ended with an error. */
   readonly attemptsFailed: number;
-  /** Number of claims of the call, including this one. Above 1, an earlier run was interrupted or failed. */
+  /** Number of claims of the call, including this one. If it is above 1, an earlier run was interrupted or failed. */
   readonly runs: number;
 };
 
-/** STORED if the call will run again. Any other value says why it will not. */
+/**
+ * Outcome of `runAgain`. STORED: the call will run again. Any other value is the state because of which it will not. SHORT:
+ * it is a short call, whose input is not stored.
+ */
 type RunAgainResult = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
 
 export type LongStore = ReturnType<typeof createLongStore>;
 
 /**
- * Stores long calls with their input until they are done. Every method is one atomic script, and its write is on disk when it
- * resolves. The store retries nothing. Throws `runner.store_unavailable`; the outcome is then unknown.
+ * Creates the store that keeps long calls with their input until they are done. Every method runs one atomic script, and its
+ * write is on disk when it resolves. The store does not repeat a failed write. It throws `runner.store_unavailable`; the
+ * write may then have happened or not.
  */
 export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
@@ -76,7 +80,7 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
   const placesOf = (id: string) => ({ call: keys.call(id), due: keys.due });
 
   return {
-    /** Stores a call that this runner has begun; resolves with false if the call no longer belongs to this runner. */
+    /** Stores a long call that this runner has begun. Resolves with false if the call now belongs to another runner. */
     async store(request: JobRequest): Promise<boolean> {
       const { callId: id, body, contentType: inputType, traceparent } = request;
       const [input, metadata] = [body.toString("base64"), JSON.stringify(request.metadata)];
@@ -99,7 +103,10 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
       await release(placesOf(id), { id, owner, pauseMs, attempts: attemptsFailed });
     },
 
-    /** Gives a FAILED long call new attempts, the first of them immediately. Leaves a call in any other state unchanged. */
+    /**
+     * Gives a FAILED long call a new set of attempts. The first of them is due immediately. A call in any other state is not
+     * changed.
+     */
     async runAgain(id: string): Promise<RunAgainResult> {
       const { delivery, deliveries } = keys;
       const touched = { ...placesOf(id), delivery: delivery(id), deliveries };

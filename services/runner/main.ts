@@ -13,8 +13,8 @@ import { composeRunner, RUNNER } from "./runner.ts";
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
 
 /**
- * Runs the reference runner as a process. The public address is open before Redis is connected: calls then get an answer with
- * Retry-After.
+ * Runs the reference runner as a process. It opens its public address before it is connected to Redis. Until then, calls get
+ * an answer with Retry-After.
  */
 export function runRunner(options: ProcessOptions, jobs: Router = exampleJobs()): Promise<number> {
   const part = { ...RUNNER, opsAddress: "127.0.0.1:9096", createMeters };

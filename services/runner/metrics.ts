@@ -30,7 +30,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   };
   return {
     "job.finished": (fields) => (fields["replayed"] === true ? replayed.inc() : finished(fields)),
-    // An unexpected error that occurs before the job is known counts as a refused request.
+    // If an unexpected error occurs before it is known which job a request is for, it counts as a refused request.
     "job.failed": (fields) => (fields["job"] === undefined ? refuse(fields) : failed(fields)),
     "job.interrupted": ran("interrupted"),
     "job.refused": refuse,

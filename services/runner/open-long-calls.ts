@@ -23,7 +23,7 @@ type Options = Omit<LongCallsOptions, keyof Delivering> & {
   resultBytesMax: number;
 };
 
-/** Opens the long calls of a runner, and the delivery of their results. */
+/** Starts running the long calls of a runner, and delivering their results. */
 export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax, ...options }: Options) {
   const delivering = openDelivering({ durable, keys, deliverTo, secret, resultBytesMax, ...options });
   const longCalls = new LongCalls({ ...options, ...delivering });
@@ -37,14 +37,18 @@ export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax
     inFlight: () => longCalls.inFlight,
 
     /**
-     * Stops claiming. Resolves when the running calls and the deliveries in flight have ended. The next configuration or
-     * another runner delivers the results of these calls, because this configuration may name wrong gateways.
+     * Stops claiming. Resolves when the running calls and the deliveries in flight have ended. It does not deliver the
+     * results of the calls that end now, because this configuration may name wrong gateways. The runner with the next
+     * configuration, or another runner, does.
      */
     async retire(): Promise<void> {
       await Promise.all([longCalls.retire(), delivering.settle()]);
     },
 
-    /** Stops claiming and releases the running calls. Resolves when they and the deliveries in flight have ended. */
+    /**
+     * Stops claiming, aborts the running calls and releases them to other runners. Resolves when they and the deliveries in
+     * flight have ended.
+     */
     async settle(): Promise<void> {
       await longCalls.stop();
       await delivering.settle();
@@ -54,7 +58,7 @@ export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax
   };
 }
 
-/** Opens the delivery of results. Without `deliverTo` nothing is delivered, and nothing is kept for delivery. */
+/** Starts delivering results. If `deliverTo` names no gateway, nothing is delivered, and nothing is kept for delivery. */
 function openDelivering({
   durable,
   keys,

@@ -12,7 +12,7 @@ export type RunFailure = {
   answer?: HttpAnswer;
 };
 
-/** Statuses after which the job runs again. With any other 4xx the call fails at once, as with a short job. */
+/** Statuses below 500 after which a long job runs again. After any other 4xx, the call fails at once. */
 const RETRIED_STATUSES = [408, 409, 425, 429];
 
 export function answeredFailure(answer: HttpAnswer): RunFailure {
@@ -34,7 +34,10 @@ export function statusOf({ error, answer }: RunFailure): number {
   return answer !== undefined && answer.status >= 400 ? answer.status : CODES[error.code].status;
 }
 
-/** Builds the delivery of an ended long call; undefined if its key is not a call id, because then no gateway has the call. */
+/**
+ * Builds the result of an ended long call for delivery. Undefined if the call's key is not a call id: its sender was not a
+ * producer, so no gateway knows the call.
+ */
 export type ToOutgoing = (callId: string, ended: HttpAnswer | RunFailure) => Outgoing | undefined;
 
 export function createToOutgoing(resultBytesMax: number): ToOutgoing {
@@ -49,7 +52,10 @@ export function createToOutgoing(resultBytesMax: number): ToOutgoing {
   };
 }
 
-/** Returns the handler's answer if it is an error, otherwise a problem document without the text of the handler's error. */
+/**
+ * Returns the handler's answer if it is an error. Otherwise builds a problem document (RFC 9457). It does not have the text
+ * of the handler's error, which may be internal.
+ */
 function toProblem(failure: RunFailure): HttpAnswer {
   const { error, answer } = failure;
   if (answer !== undefined && answer.status >= 400) return answer;

@@ -19,8 +19,8 @@ export type CreateReporter = (callId: string) => ProgressReporter;
 export const NO_REPORTER: CreateReporter = () => ({ report() {}, end() {} });
 
 /**
- * Creates the reporters that send progress to gateways: at most one message a second, one at a time, and always the newest. A
- * message that cannot be sent is not repeated.
+ * Creates the function that creates a call's reporter, which sends the call's progress to a gateway. It sends at most one
+ * message a second, one at a time, and always the newest. A message that could not be sent is not sent again.
  */
 export function createReporters(gateways: Gateways, log: Logger): CreateReporter {
   return (callId) => {

@@ -1,4 +1,5 @@
--- Releases a claimed call for another run. Returns 0 if the call belongs to another runner, else 1.
+-- Releases a claimed long call, so that it can be claimed again after `pauseMs`. Returns 1, or 0 if the call now belongs to
+-- another runner.
 --@include "../../shared/redis/now.lua"
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end
 redis.call('HDEL', KEYS.call, 'owner', 'lease')

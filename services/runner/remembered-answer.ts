@@ -4,16 +4,17 @@ import { unreadable } from "../../shared/redis/unreadable.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
- * Storage of the answer to a successful call. The call's hash has the status and the SHA-256 of the body for as long as the
- * key is remembered. The answer itself (its Content-Type, a line feed and its body) has its own key and may be evicted. Two
- * kinds of answers are never stored, because they can be rebuilt: an answer without a body, and the 202 of a long call.
+ * Storage of the answer to a successful call. The call's hash has the status of the answer and the SHA-256 of its body, for
+ * as long as the key is remembered. The Content-Type and the body are stored under a key of their own, separated by a line
+ * feed, and may be evicted earlier. Two kinds of answers are not stored there, because they can be rebuilt: an answer without
+ * a body, and the 202 of a long call.
  */
 
 const LINE_FEED = 0x0a;
 const EMPTY = Buffer.alloc(0);
 const EMPTY_SHA256 = sha256Hex(EMPTY);
 
-/** The answer to the sender of a long call. Every repeat gets it too. */
+/** Builds the answer that the sender of a long call gets, also if it repeats its request. */
 export function longCallAnswer(callId: string): HttpAnswer {
   const body = JSON.stringify({ status: "stored", call_id: callId });
   return { status: 202, contentType: "application/json", body: Buffer.from(body) };
@@ -26,14 +27,14 @@ export function encodeAnswer(callId: string, { contentType, body }: HttpAnswer):
   return Buffer.concat([Buffer.from(`${contentType ?? ""}\n`), body]);
 }
 
-/** The answer as a script returns it (remembered.lua). */
+/** A remembered answer as scripts return it (remembered.lua). */
 export type Remembered = readonly [
   status: Buffer | undefined,
   digest: Buffer | undefined,
   kept: Buffer | undefined,
 ];
 
-/** Restores the answer, without its body if that was evicted. */
+/** Restores an answer. If its body was evicted, the answer has the digest of the body instead (`forgotten`). */
 export function toAnswer(callId: string, [statusText, digest, kept]: Remembered): HttpAnswer {
   const status = Number(statusText);
   if (kept !== undefined) {

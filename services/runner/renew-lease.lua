@@ -1,4 +1,4 @@
--- Renews a lease. Returns 0 if the call belongs to another runner, else 1.
+-- Renews this runner's lease of a call. Returns 1, or 0 if the call now belongs to another runner.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end

@@ -8,7 +8,7 @@ export type Metadata = Readonly<Record<string, string>>;
 export type JobRequest = {
   readonly callId: string;
   readonly jobId: number;
-  /** The bytes as received. */
+  /** The body, exactly as it was received. */
   readonly body: Buffer;
   readonly contentType: string | undefined;
   /** The metadata headers, by upper-case name. If requests must be signed, the producer's signature covers them. */
@@ -17,11 +17,11 @@ export type JobRequest = {
   readonly traceparent: string | undefined;
 };
 
-/** Context that the runner passes to a handler with the request. */
+/** Values and functions that the runner passes to a handler in addition to the request. */
 export type JobContext = {
-  /** The service that the call belongs to, if the metadata names one. */
+  /** Number of the service that the call belongs to, if the call's metadata names one. */
   readonly serviceId: number | undefined;
-  /** Aborted when the runner stops: a long job should end early and will be run again. */
+  /** Aborted when the runner stops. The handler of a long job should then end early, because the job will run again. */
   readonly signal: AbortSignal;
   /** Logger whose lines name the call and the job. */
   readonly log: Logger;
@@ -46,21 +46,22 @@ export type HttpAnswer = {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Buffer;
-  /** The digest of the body of the first answer, if the body is no longer kept; `body` is empty then. */
+  /** Set if the body of a remembered answer is no longer kept: the digest of that body. `body` is empty then. */
   readonly forgotten?: string;
 };
 
 /**
- * Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. It is an object and not
- * a function, because TypeScript would infer from a function too late, and the handler's `input` would have no type.
+ * Converts the bytes of a body to the input of a handler, or throws `runner.input_rejected`. It is an object with a function,
+ * and not the function itself. From a function, TypeScript would infer the type too late, and the handler's `input` would
+ * have no type.
  */
 export type Extractor<Input> = { readonly extract: (request: { readonly body: Buffer }) => Input };
 
 type Shape<Input, Meta> = {
   name: string;
   /**
-   * Turns the body into `input`. Without this extractor the handler has only `body`. If the extractor refuses a body, the
-   * answer is 422.
+   * Converts the body to `input`. If there is no extractor, the handler gets only `body`. If the extractor refuses a body,
+   * the answer is 422.
    */
   input?: Extractor<Input>;
   /** Validates `metadata` and gives it a type. */
@@ -74,9 +75,10 @@ export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & 
 };
 
 /**
- * A job whose caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts.
- * If its runner delivers results, the handler's answer is delivered. The call fails for good with a 4xx status other than 408,
- * 409, 425 and 429. After one of these, or any other status that is not 2xx, it runs again while it has attempts left.
+ * A job whose caller gets a 202 once the call is stored. If the runner crashes or restarts before the handler has returned,
+ * the job runs again. If the runner delivers results, the handler's answer is sent to a gateway as the call's result. A 4xx
+ * status ends the call as failed, except for 408, 409, 425 and 429. After one of these, or any other status that is not 2xx,
+ * the job runs again while it has attempts left.
  */
 export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long: true;
@@ -139,7 +141,7 @@ function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | Long
   };
 }
 
-/** Extracts the bytes as received. */
+/** Extracts the body's bytes, exactly as they were received. */
 export function bytes(): Extractor<Buffer> {
   return { extract: ({ body }) => body };
 }
@@ -154,7 +156,9 @@ export function json<Input>(schema: ZodType<Input>): Extractor<Input> {
   return { extract: ({ body }) => toValid(schema, parse(decode(body)), "body") };
 }
 
-/** Returns the output of the schema; refuses with the schema's own message. */
+/**
+ * Returns the value as the schema outputs it. If the schema refuses the value, throws an error with the schema's own message.
+ */
 function toValid<Value>(schema: ZodType<Value>, value: unknown, what: string): Value {
   const result = schema.safeParse(value);
   if (!result.success) throw rejected(`${what}: ${z.prettifyError(result.error)}`, result.error);

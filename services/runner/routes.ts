@@ -18,13 +18,16 @@ import type { HttpAnswer, Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 
 /**
- * Patterns of path parameters. A job id has only one decimal form. A call id is an idempotency key, which its sender
- * chooses and which may contain slashes.
+ * Patterns of path parameters. A job id must be a decimal number without leading zeros, so that each job has only one path. A
+ * call id is an idempotency key, which its sender chooses and which may contain slashes.
  */
 const SHAPES = { job_id: /0|[1-9][0-9]{0,15}/, call_id: /[\x21-\x7e]{1,128}/ };
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
-/** Creates the runner's HTTP routes. Paths are matched exactly as received. The listener also answers every error. */
+/**
+ * Creates the listener that serves the runner's HTTP routes. Paths must match exactly as they were received. The listener
+ * also answers if a route throws an error.
+ */
 export function createRoutes({
   jobs,
   readiness,
@@ -47,7 +50,7 @@ export function createRoutes({
     { method: "GET", path: "/calls", serve: showCalls },
     { method: "GET", path: "/calls/{call_id}", serve: showCall },
     { method: "POST", path: "/calls/{call_id}/run", serve: runAgainAt },
-    // The id of a call may itself end in `/run`. A GET with this path shows that call.
+    // A call id may itself end in `/run`, because it may contain slashes. A GET of such a path shows the call with that id.
     {
       method: "GET",
       path: "/calls/{call_id}/run",
@@ -109,13 +112,16 @@ type RequestFields = {
   jobId: number;
   callId?: string;
   job?: string;
-  /** Type of the event, as the sender wrote it; only for a webhook. */
+  /** Type of a webhook's event, as the sender wrote it. Undefined for other calls. */
   eventType?: string | undefined;
 };
 
 type TakeJob = ReturnType<typeof createTakeJob>["takeJob"];
 
-/** POST /jobs/{job_id}: authenticates a request, runs its call or repeats its answer, and logs one line. */
+/**
+ * Creates the function that serves POST /jobs/{job_id}: it authenticates a request, runs its call or repeats the call's first
+ * answer, and logs one line.
+ */
 export function createTakeJob({
   jobs,
   checks,
@@ -129,7 +135,7 @@ export function createTakeJob({
   jobs: Router;
   checks: RequestChecks;
   runCall: RunCall;
-  /** Maximum number of requests in flight; the others get Retry-After. */
+  /** Maximum number of requests in flight. Further requests are refused with Retry-After. */
   concurrency: number;
   bodyBytesMax: number;
   isDraining: () => boolean;
@@ -191,7 +197,7 @@ export function createTakeJob({
 
   return {
     takeJob,
-    /** Returns the number of requests whose call is being read, run or stored. */
+    /** Returns the number of requests whose body is being read, or whose call is being run or stored. */
     inFlight: () => taken,
     /** Resolves once `inFlight` is 0. A request counts even after its client has disconnected. */
     idle: () => new Promise<void>((resolve) => (taken === 0 ? resolve() : onIdle.push(resolve))),
@@ -214,8 +220,8 @@ function throttled(concurrency: number): AppError {
 type RunAgain = ReturnType<typeof createRunAgain>;
 
 /**
- * POST /calls/{id}/run: gives a FAILED long call new attempts, once an operator has fixed the cause. The call's sender got a
- * 202 and does not send the call again.
+ * Creates the function that serves POST /calls/{id}/run. It gives a FAILED long call new attempts, for an operator who has
+ * fixed the cause of the failure. The call's sender would not send it again, because it got a 202.
  */
 export function createRunAgain({
   checks,
@@ -226,7 +232,7 @@ export function createRunAgain({
 }: {
   checks: RequestChecks;
   longStore: LongStore;
-  /** Notifies this runner that a long call waits. */
+  /** Makes this runner check now for long calls that wait. */
   wake: () => void;
   isDraining: () => boolean;
   log: Logger;
@@ -265,8 +271,8 @@ function draining(): AppError {
 }
 
 /**
- * Sends an answer as stored; does nothing if the client has gone. If the body is no longer kept, sends the status, the body's
- * digest (RFC 9530) and a header that says so.
+ * Sends an answer; does nothing if the client has gone. The body of a remembered answer may no longer be kept. Then it sends
+ * the status, the body's digest (RFC 9530), and a header that says that the body was forgotten.
  */
 function sendAnswer(res: ServerResponse, answer: HttpAnswer, replayed = false): void {
   const { status, contentType, body, forgotten } = answer;

@@ -1,5 +1,5 @@
--- Gives a failed long call new attempts. If the failure still waits for delivery, the delivery is dropped. A short call
--- has no stored input and cannot be run again.
+-- Gives a failed long call a new set of attempts. If the failure was not delivered to a gateway yet, it is no longer
+-- delivered. A short call has no stored input, so it cannot be run again.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 if not st then return 'UNKNOWN' end

@@ -21,12 +21,13 @@ export type Outcome = {
 export type RunCall = (request: CheckedRequest) => Promise<Outcome>;
 
 /**
- * Gives each key one effect: runs the call, or repeats its stored answer. A call that succeeded never runs again while
- * its key is remembered. Throws `runner.busy` if the call is running in this process, or under another runner's lease.
- * Throws `runner.key_reused` if the key belongs to another request, and `runner.throttled` if the store is unavailable.
+ * Creates the function that handles the call of a request: it runs the call, or returns its stored answer. A call that
+ * succeeded never runs again while its key is remembered. The function throws `runner.busy` if the call is running in this
+ * process, or under another runner's lease. It throws `runner.key_reused` if the key was used for another job or body, and
+ * `runner.throttled` if the store is unavailable.
  *
- * This process also remembers each call that it has begun until the end of the call is on disk. So it does not begin the
- * call a second time, even after the call's lease has expired.
+ * This process also remembers each call that it has begun until the end of the call is on disk. So it does not begin the call
+ * a second time, even after the call's lease has expired.
  */
 export function createRunCall({
   calls,
@@ -74,8 +75,8 @@ export function createRunCall({
 }
 
 /**
- * Turns an unavailable store into a 429, which costs the call no attempt. The call has not run, and other calls would get
- * the same answer.
+ * Throws a 429 if the store is unavailable. The producer does not count a 429 as an attempt, which is right: the call has not
+ * run, and any other call would get the same answer.
  */
 function refuseUnbegun(cause: unknown): never {
   if (!(cause instanceof AppError) || cause.code !== "runner.store_unavailable") throw cause;
@@ -98,8 +99,8 @@ function reused(callId: string): AppError {
 }
 
 /**
- * Creates the functions that run a short call and store a long call. If one of them fails, the next request with the same
- * key tries again.
+ * Creates the functions that run a short call and store a long call, once the call has begun. If one of them fails, the next
+ * request with the same key begins the call again.
  */
 export function createRunBegun({
   calls,
@@ -113,7 +114,7 @@ export function createRunBegun({
   longStore: LongStore;
   execute: Execute;
   untilStored: UntilStored;
-  /** Notifies this runner that a long call waits. */
+  /** Makes this runner check now for long calls that wait. */
   wake: () => void;
   log: Logger;
 }) {
@@ -156,8 +157,8 @@ export function createRunBegun({
   }
 
   /**
-   * Records a failure. Never rejects. A failed write is not repeated: the lease expires, and this runner may begin its own
-   * call again at once.
+   * Records a failure. Never rejects. A failed write is not repeated, because it is not needed: this runner may begin its own
+   * call again at once, and other runners may do so when the lease has expired.
    */
   async function fail(callId: string, failure: Failure): Promise<void> {
     try {
@@ -171,8 +172,8 @@ export function createRunBegun({
 }
 
 /**
- * Runs a handler once. Throws `runner.input_rejected` before the handler runs, and `runner.handler_failed` for any error of
- * the handler.
+ * Runs a job's handler once. Throws `runner.input_rejected` if the input is refused; the handler does not run then. Throws
+ * `runner.handler_failed` for any error of the handler.
  */
 export type Execute = (job: Job, request: JobRequest, run?: Run) => Promise<HttpAnswer>;
 

@@ -53,8 +53,9 @@ export const RUNNER: PartKind<PosternConfig> = {
 };
 
 /**
- * Runs jobs for producers and remembers their answers: a call that was answered with 2xx never runs again while its key is
- * remembered. Any number of runners may share one Redis. Throws `start.config_invalid`, which names every invalid option.
+ * Creates a runner, which runs jobs for producers and remembers their answers. A call that was answered with 2xx never runs
+ * again while its key is remembered. Any number of runners may share one Redis. Throws `start.config_invalid`, which names
+ * every invalid option.
  */
 export function createRunner(options: RunnerOptions): Runner {
   const router = z.unknown().refine(isRouter, "must be a router that createRouter() returned");
@@ -71,14 +72,14 @@ function isRouter(jobs: unknown): boolean {
 const GRACE_MS = 10_000;
 
 type Options = Host & {
-  /** Redis with the runners' own keys. Its commands fail fast, and the runner does not close the connection. */
+  /** Connection to the Redis that has the runners' keys. Its commands must fail fast. The runner does not close it. */
   redis: Redis;
   jobs: Router;
   bodyBytesMax?: number | undefined;
   random?: () => number;
 };
 
-/** @internal Adds the values that the process's metrics show. */
+/** @internal The composed runner, with the values that the metrics of its process show. */
 export type ComposedRunner = ComposedServer & {
   readonly servers: readonly DurableRedis[];
   /** Limit on requests in flight. The same limit applies separately to long calls in flight. */
@@ -87,8 +88,8 @@ export type ComposedRunner = ComposedServer & {
 };
 
 /**
- * @internal Composes the runner from its parts. Closing it lets running handlers end, and releases long calls so that they are
- * resumed.
+ * @internal Composes the runner from its parts. When it is closed, it waits for running handlers of short jobs to end. It
+ * aborts long calls and releases them, so that another runner runs them again.
  */
 export function composeRunner(options: Options): ComposedRunner {
   const { jobs, postern, redis, log, clock = systemClock, random = Math.random } = options;
@@ -154,8 +155,8 @@ export function composeRunner(options: Options): ComposedRunner {
 }
 
 /**
- * Opens the stores of calls that runners share in Redis, and this runner's leases. `onUsable` is called each time Redis
- * becomes usable.
+ * Creates the stores of calls, which all runners on this Redis share, and the leases of this runner. `onUsable` is called
+ * each time Redis becomes usable.
  */
 function openStores({ postern, redis, log }: Options, onUsable: () => void) {
   const { lease_ms: leaseMs, memory_secs } = postern.runner;

@@ -1,4 +1,4 @@
--- Stores a long call with its input. Returns 0 if the call belongs to another runner, else 1.
+-- Stores a long call with its input, so that it is due at once. Returns 1, or 0 if the call now belongs to another runner.
 --@include "../../shared/redis/now.lua"
 local id = ARGV.id
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end

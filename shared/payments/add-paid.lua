@@ -1,7 +1,7 @@
--- Defines `addPaid(settlement)`. It adds the stored call of a payment to its queue, and puts the transaction of its
--- settlement into the metadata. The script changes the first "metadata":{ in the JSON, because no client controls a
--- field before the metadata (job-call.ts). Needs KEYS payment and ARGV prefix, job, queue and id. Returns an error if
--- the call cannot be read.
+-- Defines `addPaid(settlement)`, which adds the stored call of a payment to its queue. It also writes the transaction of the
+-- settlement into the call's metadata. For that, it changes the first "metadata":{ in the call's JSON. This is safe, because
+-- no client controls a field before the metadata (job-call.ts). The including script needs the key `payment` and the
+-- arguments `prefix`, `job`, `queue` and `id`. Returns an error if the call cannot be read.
 local prefix = ARGV.prefix .. ':'
 --@include "../queue/add.lua"
 local function addPaid(settlement)

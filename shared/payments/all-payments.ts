@@ -11,18 +11,21 @@ import { routeOfPayer } from "./payment.ts";
 
 export type AllPayments = ReturnType<typeof createAllPayments>;
 
-/** Reads the payments of all partitions, in the same orders as `PaymentList`. A payer's payments are read only in the payer's partition. */
+/**
+ * Reads the payments of all partitions, in the same orders as `PaymentList`. All payments of a payer are in one partition, so
+ * a query for one payer reads only that partition.
+ */
 export function createAllPayments(partitions: Partitions) {
   const each = partitions.map(createPaymentList);
 
-  /** Index of the only partition that can have matching payments. Undefined if every partition can. */
+  /** Returns the index of the only partition that can have matching payments. Undefined if every partition can have some. */
   function onlyIn({ payer }: PaymentFilter): number | undefined {
     if (each.all.length === 1) return 0;
     return payer === undefined ? undefined : each.indexOf(routeOfPayer(payer));
   }
 
   return {
-    /** The payments in the order of `ids`. Undefined for an id that is unknown or has expired. */
+    /** Reads the payments with these ids, in the order of `ids`. Undefined for an id that is unknown or has expired. */
     async read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
       const found = await askOwn(each, ids, (payments, own) => payments.read(own));
       const byId = new Map(found.flat().flatMap((payment) => (payment ? [[payment.id, payment]] : [])));
@@ -30,7 +33,8 @@ export function createAllPayments(partitions: Partitions) {
     },
 
     /**
-     * The ids of the calls that these transfers pay for, in the order of the transfers. A transfer can only pay for a call of its sender.
+     * Reads the ids of the calls that these transfers pay for, in the order of the transfers. A transfer can only pay for a
+     * call of its sender, so each is looked up only in the partition of its sender.
      */
     async paidBy(
       network: string,
@@ -45,7 +49,7 @@ export function createAllPayments(partitions: Partitions) {
       return transfers.map((transfer) => paid.get(transfer));
     },
 
-    /** The payments that match, newest first. */
+    /** Yields the payments that match, newest first. */
     async *matching(filter: PaymentFilter, signal?: AbortSignal): AsyncGenerator<PaymentSummary> {
       const read = (payments: PaymentList) => payments.matching(filter, signal);
       const only = onlyIn(filter);
@@ -53,7 +57,7 @@ export function createAllPayments(partitions: Partitions) {
       else yield* readIn(each, only, read(each.all[only] as PaymentList));
     },
 
-    /** The matching payments that were disputed by `until` (`PaymentList`), partition by partition. */
+    /** Yields the matching payments that became disputed by `until` (`PaymentList`), one partition after the other. */
     async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
       const only = onlyIn(filter);
       for (const [index, payments] of each.all.entries())
@@ -61,7 +65,7 @@ export function createAllPayments(partitions: Partitions) {
           yield* readIn(each, index, payments.disputed(filter, until));
     },
 
-    /** Up to `limit` matching payments, in the order of `PaymentList`. */
+    /** Reads up to `limit` matching payments, in the order of `PaymentList`. */
     async page(
       filter: PaymentFilter,
       { after, limit }: { after?: PaymentPlace | undefined; limit: number },

@@ -6,15 +6,20 @@ import { createRefunds, type NewExport, type Place, type RefundExport, type Refu
 export type AllRefunds = ReturnType<typeof createAllRefunds>;
 
 /**
- * Refunds of all partitions. An export has one part in each partition that holds some of its cases. Each part is made in one
- * step, and never grows. Before an export is shown, it is sealed in the partitions without a part. A late request can then make
- * no part in those partitions: the operator may already have paid what was shown. If the process dies between two partitions, the
- * cases of the other partitions stay due, and another export takes them.
+ * Exports and closes refunds in all partitions. An export has one part in each partition that holds some of its cases. Each
+ * part is made in one step, and never grows.
+ *
+ * Before an export is shown to an operator, it is sealed in the partitions without a part. After that, a late request can
+ * make no part there. Otherwise the export could grow after the operator has paid the refunds that were shown. If the process
+ * dies after some partitions have made their parts, the cases of the others stay due, and another export takes them.
  */
 export function createAllRefunds(partitions: Partitions) {
   const each = partitions.map(createRefunds);
 
-  /** Reads an export, with its parts in the order of the partitions. Undefined if it has no parts, or its parts have expired. */
+  /**
+   * Reads an export, with the rows of its parts in the order of the partitions. Undefined if it never had a part, or all its
+   * parts have expired.
+   */
   async function find(id: string): Promise<RefundExport | undefined> {
     const found = await askAll(each, (refunds) => refunds.find(id));
     if (found.every((part) => part === undefined)) return undefined;
@@ -27,7 +32,7 @@ export function createAllRefunds(partitions: Partitions) {
   return {
     find,
 
-    /** Exports refunds, in one step for each partition. `moved` lists the calls that this request has exported. */
+    /** Exports refunds, in one step for each partition. `moved` lists the calls whose refund this request has exported. */
     async export(made: NewExport): Promise<(RefundExport & { moved: string[] }) | undefined> {
       const ids = made.cases.map(({ payment }) => payment.id);
       const parts = await askOwn(each, ids, async (refunds, own) => {
@@ -39,7 +44,10 @@ export function createAllRefunds(partitions: Partitions) {
       return found && { ...found, moved };
     },
 
-    /** The id of the call whose case this transfer has closed. It can only be a call of the transfer's recipient. */
+    /**
+     * Reads the id of the call whose refund case this transfer has closed. Such a call was paid by the transfer's recipient,
+     * so only the recipient's partition is read.
+     */
     closedBy: (network: string, transfer: Place & { to: string }): Promise<string | undefined> =>
       each.of(routeOfPayer(transfer.to)).closedBy(network, transfer),
 

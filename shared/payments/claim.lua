@@ -1,13 +1,15 @@
--- Claims a payment, or refuses the claim. A known payment gets its answer before any limit is tested.
+-- Claims a payment, or refuses the claim. A payment that is already known gets its answer before any limit is tested, because
+-- it adds nothing.
 --
--- The payment's own key replaces an identifier or idempotency key that the payment does not have. `nonceUntil` and
--- `quoteUntil` are the times until which the caller's nonce and the quote are remembered (unix ms), or 0 if there is no
--- nonce or quote. After that time the nonce or quote is refused as expired, even if the gateway's clock is behind:
--- otherwise it could be used again. If the caller's nonce is in another partition, `nonceUntil` is 0. `nonceRefusal` is
--- then that partition's reason to refuse the nonce, or empty. `clients` is a JSON list.
+-- If the payment has no identifier or no idempotency key, the payment's own key is passed in the place of that key. The
+-- caller's nonce is remembered until `nonceUntil`, and the quote until `quoteUntil` (unix ms). 0 means that there is no nonce
+-- or quote. After that time, a nonce or quote is refused as expired, even if the gateway's clock is behind. Otherwise it
+-- could be used again once it is forgotten. The caller's nonce may be kept in another partition. `nonceUntil` is then 0, and
+-- `nonceRefusal` is that partition's reason to refuse the nonce, or empty. `clients` is a JSON list of the client's
+-- rate-limit keys.
 --
--- Returns NEW and the age of the claim in ms, KNOWN and the id of the call, or the reason why the claim is refused. The
--- reason is IDENTIFIER_CONFLICT also if identifier, idempotency key and quote belong to different calls.
+-- Returns NEW and the age of the claim in ms, KNOWN and the id of the known call, or the reason why the claim is refused.
+-- This reason is also IDENTIFIER_CONFLICT if the identifier, the idempotency key and the quote belong to different calls.
 --@include "../redis/now.lua"
 --@include "./usage.lua"
 local id, bh, rt = ARGV.id, ARGV.bodySha256, ARGV.route

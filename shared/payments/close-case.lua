@@ -1,6 +1,7 @@
--- Closes a case with a transfer. A transfer closes only one case, and is remembered for good, because a case of the
--- same amount may stay open for any time. A case whose call the runner took after the export is left to an operator.
--- The same step counts the refund. Returns CLOSED, TRANSFER_TAKEN, or the state found.
+-- Closes a refund case with a transfer that the chain has shown, and counts the refund. A transfer can close only one case.
+-- It is remembered forever, because another case of the same amount may stay open for any time. If the runner took the case's
+-- call after the export (`late`), an operator must decide, and the script closes nothing. Returns CLOSED, TRANSFER_TAKEN, or
+-- the state found.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"

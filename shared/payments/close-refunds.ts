@@ -8,25 +8,29 @@ import { logAudited } from "../redis/audit/audit.ts";
 import type { Payment } from "./payment.ts";
 import type { Refunds } from "./refunds.ts";
 
-/** The fields that the audit lines of all closed cases share. `run` is the id of the bulk operation. */
+/**
+ * Fields that are the same in the audit lines of all cases that one operation closes. `run` is the id of that bulk operation.
+ */
 export type Closer = Pick<AuditEntry<"money">, "by" | "selection" | "run">;
 
-/** The pending cases of one token, and the addresses that pay their refunds. */
+/** The pending refund cases of one token, and the addresses from which their refunds are paid. */
 export type TokenCases = {
   asset: string;
-  /** The addresses that pay refunds, from the configuration. */
+  /** The configured addresses from which refunds are paid. */
   senders: readonly string[];
   cases: readonly Payment[];
-  /** The caller aborts this when it needs no further results. The search of the chain for transfers then throws. */
+  /** Aborted by the caller when it needs no further results. The search of the chain for transfers then throws. */
   signal?: AbortSignal | undefined;
 };
 
 export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
 
 /**
- * Closes refund cases with transfers that the chain shows, and yields each closed case with its transfer. It reads transfers from the
- * configured senders, up to the depth at which payments count. A transfer closes the first case that fits: the same token, its payer,
- * exactly its amount, in a block after its export. Any number of processes may run this at once. Throws `payment.unavailable`.
+ * Creates the function that closes refund cases with transfers that the chain shows, and yields each closed case with its
+ * transfer. It searches for transfers from the configured senders, up to the depth in blocks at which payments count as
+ * confirmed. A transfer closes the first case that fits. It must have the case's token, go to the case's payer with exactly
+ * its amount, and be in a block after the case's export. Any number of processes may run this at once. Throws
+ * `payment.unavailable`.
  */
 export function createCloseRefunds({
   chain,
@@ -85,7 +89,10 @@ export function createCloseRefunds({
   }
 }
 
-/** Whether the transfer goes to this payment's payer, with exactly its amount, in a block after its refund was exported. */
+/**
+ * Returns whether the transfer refunds this payment. It must go to the payment's payer, with exactly its amount, in a block
+ * after the refund was exported.
+ */
 export function isRefundOf(
   { to, from, value, block }: Omit<SentTransfer, "position">,
   { terms, refund }: Pick<Payment, "terms" | "refund">,

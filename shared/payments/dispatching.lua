@@ -1,5 +1,6 @@
--- Counts a settle request before it is sent again. Returns 1 if the request may be sent: the payment's state is among
--- `from`, its claim is younger than `maxAgeMs`, and its call was not dropped.
+-- Counts a further settle request for a payment, before it is sent. Returns 1 if the request may be sent: the payment's state
+-- is among `from`, its claim is younger than `maxAgeMs`, and its call was not dropped. Otherwise returns 0 and counts
+-- nothing.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 if redis.call('HEXISTS', KEYS.payment, 'dropped') == 1 then return 0 end

@@ -1,6 +1,6 @@
 -- Records the evidence against a payment that counts as paid. The payment is listed as disputed until an operator has
--- acknowledged it. If its terms can be read, the first evidence also counts it as disputed. A payment that an operator
--- has settled is neither listed nor counted.
+-- acknowledged the evidence. The first evidence also counts the payment as disputed, if its terms can be read (`row` is not
+-- empty). A payment that an operator has settled is neither listed nor counted.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../telemetry/series/add-amounts.lua"

@@ -1,6 +1,6 @@
--- Deletes the body of an open payment and the data for a settle request, so that no further settle request is sent.
--- The payment no longer counts towards the limit on unsettled payments. `decision` is the operator's decision, and `line` the audit line.
--- Returns DROPPED, or the state found.
+-- Deletes the call of a payment that is SETTLING or in REVIEW, and its request to the facilitator, so that no further settle
+-- request is sent. The payment no longer counts towards the limit on unsettled payments. `decision` is the operator's
+-- decision, and `line` the audit line. Returns DROPPED, or the state found.
 --@include "../call/change-record.lua"
 --@include "./usage.lua"
 --@include "../redis/audit/by-age.lua"

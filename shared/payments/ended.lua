@@ -1,5 +1,6 @@
--- Deletes the data that was needed to finish the call. The payment's own key replaces a key that the payment does not
--- have. A payment whose refund has been exported in the meantime is kept until it is refunded.
+-- Deletes a payment's data that was needed only to finish its call, and lets the rest expire. If the payment lacks one of the
+-- keys, the payment's own key is passed in its place. If its refund has been exported since the payment was read, the script
+-- changes nothing, because the payment must be kept until it is refunded.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end

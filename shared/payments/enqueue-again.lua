@@ -1,5 +1,5 @@
--- Adds the call of a QUEUED payment to its queue again. The call's count of attempts continues from the call's
--- attempts log. Returns the state found.
+-- Adds the call of a QUEUED payment to its queue again, because it is missing there. Attempts are counted on from the number
+-- in the call's attempts log. Returns the state found.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))

@@ -1,6 +1,6 @@
--- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
--- nothing is added and the state becomes DISCARDED: the money must be refunded. `line` is an operator's audit line, or
--- empty. Returns the state found, CALL_DROPPED, or TRANSFER_TAKEN.
+-- Records that a payment is settled: if its state is one of `from`, adds the call to its queue and changes the state to
+-- QUEUED. If an operator has dropped the call, nothing is added and the state becomes DISCARDED, because the money must be
+-- refunded. `line` is an operator's audit line, or empty. Returns the state found, CALL_DROPPED, or TRANSFER_TAKEN.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 --@include "./take-transfer.lua"

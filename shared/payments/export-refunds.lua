@@ -1,14 +1,15 @@
--- Moves cases to an export. Returns the number of moved cases, and 0 if the export already exists.
+-- Moves refund cases to an export. Returns the number of moved cases, or 0 if the export already exists.
 --
--- This script tests again that each case can be exported. Its call must be FAILED and still among the failed calls of
--- its queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. No attempt may
--- have had an effect, unless `effectUnknown` is 1. The case leaves its queue, and its keys do not expire until it is
--- closed.
+-- This script tests again that each case can be exported. Its call must be FAILED and still among the failed calls of its
+-- queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. No attempt may have had an
+-- effect, unless `effectUnknown` is 1. The call of an exported case leaves its queue. The keys of the case do not expire
+-- until the case is closed.
 --
--- `transfer` is the key of the transfer that paid for the call. If the case lacks one of the keys, the caller passes
--- `payment` in its place. `line` is the case's audit line.
+-- Among the keys of a case, `transfer` is the key of the transfer that paid for the call. If the case lacks one of the keys,
+-- the caller passes `payment` in its place. `line` is the case's audit line.
 --
--- The settlements are decoded before the first write, because Redis keeps the writes of a script that fails later.
+-- The settlements are decoded before the first write: a settlement that cannot be decoded ends the script, and Redis would
+-- keep the writes before that.
 --@include "../redis/even-if-full.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"

@@ -1,4 +1,4 @@
--- Removes ids without a record from the lists. Returns the number of removed payments.
+-- Removes the ids of payments whose record has expired from the lists. Returns the number of removed payments.
 local gone = 0
 for i, id in ipairs(ARGV) do
   if redis.call('EXISTS', KEYS[FIRST.records + i - 1]) == 0 then

@@ -1,5 +1,5 @@
--- Removes a payment without a record from every list. A payer's set of open payments has a key that begins with
--- `openPrefix`.
+-- Removes a payment whose record no longer exists from every list. The key of a payer's set of open payments is `openPrefix`
+-- and the payer's address.
 --@include "../redis/even-if-full.lua"
 --@include "./usage.lua"
 if redis.call('EXISTS', KEYS.record) == 1 then return end

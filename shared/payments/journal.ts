@@ -43,51 +43,63 @@ import {
 } from "./scripts.ts";
 
 /**
- * Time for which a payment is kept after its call has ended. A client that repeats the request is expected to do so within this
- * time.
+ * Time for which a payment is kept after its call has ended. A client can repeat its request and get the first answer only
+ * within this time.
  */
 const REMEMBERED_MS = 30 * 86_400_000;
 
 type ClaimOptions = {
-  /** Identifies the claiming request. If this request repeats its claim after a lost reply, the claim is `new` again. */
+  /**
+   * Unique id of the request that claims. If the reply to its claim is lost, the request claims again with this id, and gets
+   * the outcome `new` again.
+   */
   by: string;
-  /** Limit on the payer's open payments. */
+  /** Limit on the payer's open payments, which are SETTLING or in REVIEW. */
   openMax: number;
-  /** Rate-limit keys of the client's address, the narrowest first. */
+  /**
+   * Rate-limit keys of the client's address, the narrowest first. The memory of unsettled payments is limited for each of
+   * them.
+   */
   clients: readonly string[];
   /**
-   * Limit on the bytes of all unsettled payments. Each client may use an eighth of this limit, and less if others use much (`usage.lua`).
+   * Limit on the bytes of all unsettled payments. Each client may use an eighth of this limit, and less if other clients use
+   * much (usage.lua).
    */
   unsettledBytesMax: number;
-  /** Time in ms until the reconciler checks the payment. */
+  /** Time in ms after which the reconciler checks the payment. */
   dueInMs: number;
   /**
-   * Answer of another partition that holds the caller's nonce: why it refuses the nonce, or "" if it accepts. Undefined if the payment's
-   * own partition holds the nonce.
+   * Set if the caller's nonce is kept in another partition, which must reserve it before the claim. It is that partition's
+   * answer: "" if the nonce is reserved, or the reason why it is refused.
    */
   reserved?: NonceRefusal | "" | undefined;
 };
 
 /**
- * Time for which a void payment is kept after its authorization has ended. It is short, because a client can claim any number of
- * payments and never settle them. After an operator's decision it is longer: the decision may be wrong, and no stranger can cause
- * many such decisions.
+ * Time for which a void payment is kept after its authorization has ended. `byProof`: it is certain that the payment can
+ * never be made. This time is short, because a client can claim any number of payments and never settle them. `byOperator`:
+ * an operator has decided. This time is longer, because the decision may be wrong, and clients cannot cause many such
+ * decisions.
  */
 const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
-/** The states that a transition can leave. In any other state, the transition changes nothing. */
+/** The states from which a change of state may begin. If the payment is in any other state, nothing is changed. */
 type FromStates = { from?: readonly PaymentState[] };
 
-/** Details of a payment that becomes void. `act` is an operator's audit line, written in the same step. */
+/**
+ * Details of a payment that becomes void. `dispatches` is the number of settle requests that the caller knows of. `act` is an
+ * operator's audit line, written in the same step.
+ */
 type VoidDetails = { reason: string; decided?: Decision; dispatches?: number; act?: MoneyAct };
 type MoneyAct = AuditEntry<"money">;
 
 type SettlementEvidence = { settlement: Settlement; proven: boolean };
 
 /**
- * The settlement journal: the state of a payment on disk before and after money moves. payment.ts defines the states. Every change is one
- * atomic script (scripts.ts), and the journal does not retry it. A record that cannot be read stays unchanged: reads and changes throw
- * `record.unreadable`. `large` is the same partition on the connection for large writes and reads.
+ * Journal that stores the state of each payment on disk, before and after money moves. payment.ts defines the states. Every
+ * change is one atomic script (scripts.ts), and the journal does not repeat it after a failure. A record that cannot be read
+ * stays unchanged: reads and changes throw `record.unreadable`. `large` is the same partition on the connection for large
+ * writes and reads.
  */
 export class PaymentJournal {
   readonly #redis;
@@ -102,7 +114,10 @@ export class PaymentJournal {
     this.#scripts = scriptsOn(partition, large);
   }
 
-  /** Writes the whole paid call before money moves, or returns the outcome of an earlier claim. */
+  /**
+   * Claims a payment: stores it with its whole call before money moves. If the payment is already known or cannot be claimed,
+   * resolves with the reason.
+   */
   async claim(
     payment: NewPayment,
     { clients, reserved, ...claiming }: ClaimOptions,
@@ -131,33 +146,38 @@ export class PaymentJournal {
     return toPayment(id, await this.#scripts.read(this.#keysOf(id)).catch(rethrow));
   }
 
-  /** Returns the payment without `call`. So it does not read the call's body, which may be large. */
+  /** Returns the payment with all fields except `call`, so that the call's body, which may be large, is not read. */
   async findWithoutCall(id: string): Promise<Payment | undefined> {
     return toPayment(id, await this.#scripts.readWithoutCall(this.#keysOf(id)).catch(rethrow));
   }
 
-  /** Resolves once a failover can no longer undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+  /**
+   * Resolves once a failover can no longer undo what was read before. Throws `queue.outcome_unknown` or `queue.unavailable`.
+   */
   confirm(): Promise<void> {
     return confirmed(this.#redis);
   }
 
-  /** The id of the call that this payer bought under this identifier or idempotency key. */
+  /** Reads the id of the call that this payer bought under this identifier or idempotency key. */
   async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
     const key = this.#keys.paymentIdentifier(payer, identifier);
     return (await this.#redis.hget(key, "id").catch(rethrow)) ?? undefined;
   }
 
-  /** The id of the call whose payment has used up this operator's quote. */
+  /** Reads the id of the call whose payment has used up this operator's quote. */
   async findQuoted(digest: string): Promise<string | undefined> {
     return (await this.#redis.get(this.#keys.usedQuote(digest)).catch(rethrow)) ?? undefined;
   }
 
-  /** Number of the payer's open payments, which are SETTLING or in REVIEW. */
+  /** Counts the payer's open payments, which are SETTLING or in REVIEW. */
   async countOpen(payer: string): Promise<number> {
     return this.#redis.scard(this.#keys.openPayments(payer)).catch(rethrow);
   }
 
-  /** Leases up to `count` due payments, and returns their ids. No other caller gets them before the lease has ended. */
+  /**
+   * Leases up to `count` due payments to this caller, and resolves with their ids. No other caller gets them before the lease
+   * ends.
+   */
   leaseDue(asked: { leaseMs: number; count: number }): Promise<string[]> {
     return this.#scripts.leaseDue({ due: this.#keys.paymentsDue }, asked);
   }
@@ -174,18 +194,18 @@ export class PaymentJournal {
   }
 
   /**
-   * Sets when the reconciler next checks the payment. Has no effect if the payment is not on its list. Resolves with that time (unix ms by
-   * Redis' clock).
+   * Sets that the reconciler checks the payment after `afterMs`. Resolves with the time of that check (unix ms by Redis'
+   * clock). A payment that is not on the reconciler's list is not added.
    */
   reschedule(id: string, afterMs: number): Promise<number> {
     return this.#scripts.reschedule({ due: this.#keys.paymentsDue }, { id, ms: afterMs });
   }
 
   /**
-   * Records that a payment is settled. SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. If the
-   * call was dropped, the state becomes DISCARDED. The reconciler checks the payment after `dueInMs`. If the chain has shown the payment's
-   * transfer, that transfer can pay for no other call from now on. An operator's `act` is written to the audit log in the same step.
-   * Resolves with the state found.
+   * Records that a payment is settled. SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its
+   * queue. If the call was dropped, the state becomes DISCARDED instead. The reconciler checks the payment again after
+   * `dueInMs`. If the chain has shown the payment's transfer, that transfer is assigned to this call and can pay for no
+   * other. An operator's `act` is written to the audit log in the same step. Resolves with the state found.
    */
   async enqueueSettled(
     payment: Payment,
@@ -210,9 +230,10 @@ export class PaymentJournal {
   }
 
   /**
-   * Changes SETTLING (or, for an operator, REVIEW) to VOID, and deletes the body. If `dispatches` is given and another number of settle
-   * requests was sent, changes nothing and resolves with undefined. `now` is this process's time. The payment is kept while this clock or
-   * Redis' clock says that the chain may still accept the authorization.
+   * Changes SETTLING (or, for an operator, REVIEW) to VOID, and deletes the body. `dispatches` may be the number of settle
+   * requests that the caller knows of. If another number was sent, changes nothing and resolves with undefined. `now` is this
+   * process's time. The payment is kept as long as this process's clock or Redis' clock says that the chain may still accept
+   * the authorization.
    */
   async markVoid(
     payment: Payment,
@@ -247,14 +268,17 @@ export class PaymentJournal {
   }
 
   /**
-   * Counts a settle request before it is sent again, so that the count is never too low. False if the request must not be sent: the payment
-   * is in another state, its claim is older than `maxAgeMs`, or its call was dropped.
+   * Counts a further settle request before it is sent, so that the count is never too low. Resolves with false if the request
+   * must not be sent: the payment is in another state, its claim is older than `maxAgeMs`, or its call was dropped.
    */
   markDispatching(id: string, maxAgeMs: number, { from = ["SETTLING"] }: FromStates = {}): Promise<boolean> {
     return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs, from });
   }
 
-  /** Records that the chain has shown this settlement at the configured depth. Its transfer can then pay for no other call. */
+  /**
+   * Records that the chain has shown this settlement at the configured depth. Its transfer is assigned to this call, and can
+   * pay for no other.
+   */
   async markProven({ id, terms }: Payment, settlement: Settlement): Promise<FoundState> {
     const transfer = transferKey(this.#keys, terms, settlement);
     if (transfer === undefined) throw new Error("a proven settlement must have a transfer");
@@ -264,27 +288,29 @@ export class PaymentJournal {
     );
   }
 
-  /** Records that no use of the authorization was found up to this block. */
+  /** Records that a search of the chain found no use of the authorization up to this block. */
   markSearched(id: string, block: bigint): Promise<void> {
     return this.#scripts.searched({ payment: this.#keys.payment(id) }, { block: String(block) });
   }
 
   /**
-   * Records evidence against a payment whose call the runner may already have, so that an operator sees it. Has no effect if the payment
-   * does not count as paid. The payment is counted as disputed on the day (UTC) of its settlement.
+   * Records evidence against a payment that counts as paid, so that an operator sees it. The runner may already have its
+   * call. If the payment does not count as paid, changes nothing. The payment is counted as disputed on the day (UTC) of its
+   * settlement.
    */
   async markDisputed(id: string, reason: string): Promise<void> {
     const payment = await this.findWithoutCall(id).catch(unlessUnreadable);
     const revenue = payment && revenueOf(payment);
-    // Without `row`, the script counts nothing. The payment's own key then replaces the key of the day.
+    // Without `row`, the script counts nothing. Then no day is known, so the payment's own key is passed instead of the key
+    // of the day.
     const ofDay = revenue === undefined ? this.#keys.payment(id) : this.#keys.disputed(revenue.day);
     const { row, amount } = revenue ?? {};
     await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, row, amount });
   }
 
   /**
-   * Records, with an audit line, that an operator has seen the evidence against the payment. False if there is no such evidence, or an
-   * operator has acknowledged it before.
+   * Records that an operator has seen the evidence against the payment, and writes an audit line. Resolves with false if
+   * there is no such evidence, or it was acknowledged before.
    */
   acknowledge(id: string, decision: Decision, act: MoneyAct): Promise<boolean> {
     return this.#scripts.acknowledge(this.#keysOf(id), {
@@ -295,9 +321,9 @@ export class PaymentJournal {
   }
 
   /**
-   * Deletes the body of a payment that is SETTLING or in REVIEW, with an audit line, in one step. No settle request is sent after that, and
-   * money that still arrives must be refunded. Resolves with `DROPPED` if the body is deleted, now or earlier, otherwise with the state
-   * found.
+   * Deletes the body of a payment that is SETTLING or in REVIEW, and writes an audit line in the same step. No settle request
+   * is sent after that, and money that still arrives must be refunded. Resolves with `DROPPED` if the body is deleted, by
+   * this call or before. Otherwise resolves with the state found.
    */
   async drop(
     id: string,
@@ -311,7 +337,7 @@ export class PaymentJournal {
     });
   }
 
-  /** Records that the call has ended. Deletes the data that was needed to finish it, and lets the rest expire. */
+  /** Records that the call has ended. Deletes the data that was needed only to finish the call, and lets the rest expire. */
   async markEnded(payment: Payment): Promise<void> {
     const { id, terms, settlement } = payment;
     const transfer = (settlement && transferKey(this.#keys, terms, settlement)) ?? this.#keys.payment(id);
@@ -322,14 +348,17 @@ export class PaymentJournal {
     return keysOf(this.#keys, id);
   }
 
-  /** The arguments with which scripts find the payment's call and its queue. */
+  /** Returns the arguments with which scripts find the payment's call and its queue. */
   queueNames({ id, terms }: Payment) {
     const queue = paidQueueOf(terms);
     return { prefix: this.#prefix, job: jobOf(queue), queue, id };
   }
 }
 
-/** The scripts on their connections. Scripts that write a call have one connection for small calls and one for large ones. */
+/**
+ * Binds the scripts to their connections. Scripts that write a call have one connection for small calls and one for large
+ * ones.
+ */
 function scriptsOn(partition: Partition, large: Partition) {
   const { redis } = partition;
   return {
@@ -355,13 +384,17 @@ function scriptsOn(partition: Partition, large: Partition) {
 
 const rethrow = readFailed("payments cannot be read");
 
-/** The keys of the nonce and quote that the payment used up. If there is no caller's nonce, a key that is never set replaces it. */
+/**
+ * Returns the keys of the caller's nonce and the quote that the payment used up. If there was no nonce, its key is that of
+ * the nonce "none", which is never set.
+ */
 function usedKeys(keys: Keys, { callerNonce = "none", terms }: Payment) {
   return { callerNonce: keys.callerNonce(callerNonce), quote: keys.usedQuote(terms.quote_digest) };
 }
 
 /**
- * The keys of a claim. The payment's own key replaces a key that is not needed, because Redis Cluster requires every key to be declared.
+ * Returns the keys of a claim. CLAIM always gets the same number of keys, and Redis Cluster requires all of them in one slot.
+ * So if a key is not needed, the payment's own key is in its place.
  */
 function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewPayment) {
   const own = keys.payment(call.id);
@@ -376,12 +409,12 @@ function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewP
   };
 }
 
-/** Outcome of a change: the state found, or `TRANSFER_TAKEN` or `CALL_DROPPED` of scripts.ts. */
+/** Outcome of a change: the state that the payment had before, or `TRANSFER_TAKEN` or `CALL_DROPPED` (scripts.ts). */
 export type FoundState = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
 type Keys = Partition["keys"];
 
-/** The keys of a payment, and those of the lists and counts that all payments share. */
+/** Returns the keys of a payment, and those of the lists and counts that all payments share. */
 function keysOf(keys: Keys, id: string) {
   const { paymentsDue: due, payments, paymentsUnresolved: unresolved, paymentsInReview: inReview } = keys;
   const own = { record: keys.record(id), payment: keys.payment(id) };
@@ -399,14 +432,14 @@ function keysOf(keys: Keys, id: string) {
   };
 }
 
-/** The queue that the call of a payment is added to. */
+/** Returns the queue to which the call of a payment is added. */
 export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName {
   return queueOf({ origin: "x402", service_id, job_id: job_index });
 }
 
 /**
- * Keys of the payer's names for this purchase: its identifier and its idempotency key, which may be equal. The payment's own key replaces
- * the key of a missing name, because Redis Cluster requires every key to be declared.
+ * Returns the keys under which this purchase is found by the payer's names for it: its identifier and its idempotency key,
+ * which may be equal. If a name is missing, the payment's own key is in its place, because a script always gets both keys.
  */
 export function nameKeys(
   keys: Keys,
@@ -417,7 +450,10 @@ export function nameKeys(
   return { identifier: keyOf(identifier), idempotencyKey: keyOf(idempotencyKey) };
 }
 
-/** The key of the paying transfer, by its position on the chain. Undefined if the chain has not shown the transfer. */
+/**
+ * Returns the key of the transfer that made the payment, by its position on the chain. Undefined if the chain has not shown
+ * the transfer.
+ */
 export function transferKey(
   keys: Keys,
   { network }: PaymentTerms,

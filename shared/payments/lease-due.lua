@@ -1,4 +1,5 @@
--- Leases due payments. Each is due again after the lease, so that other gateways take other payments meanwhile.
+-- Leases due payments to a gateway, by making each due again only after the lease. Until then, other gateways get other
+-- payments. Returns the ids.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 local ids = redis.call('ZRANGEBYSCORE', KEYS.due, '-inf', now, 'LIMIT', 0, ARGV.count)

@@ -17,7 +17,7 @@ import {
 } from "./payment.ts";
 import readManyLua from "./read-many.lua";
 
-/** A payment without its body and the other fields that are needed only to finish it. */
+/** A payment without its body and without the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
   Payment,
   | "id"
@@ -38,12 +38,18 @@ export type PaymentSummary = Pick<
   | "lateAt"
 >;
 
-/** The end of a page: the id of its last payment, and when that payment was claimed (unix ms). */
+/**
+ * Position in a list of payments: the id of a payment, and the time by which the list is sorted, such as that of the claim
+ * (unix ms). A page continues after such a position.
+ */
 export type PaymentPlace = { at: number; id: string };
 
 type ListedPayment = { payment: PaymentSummary; place: PaymentPlace };
 
-/** Selects payments that match every given field. `since` and `until` are claim times in unix ms, both inclusive. */
+/**
+ * Filter that selects payments which match every given field. `since` and `until` are times of the claim in unix ms, both
+ * inclusive.
+ */
 export type PaymentFilter = {
   /** The payment is in one of these states. */
   states?: readonly PaymentState[] | undefined;
@@ -60,7 +66,7 @@ export type PaymentFilter = {
 };
 
 const READ_AT_ONCE = 100;
-/** Limit on the payments that one page reads in all partitions together. */
+/** Maximum number of payments that are read for one page, in all partitions together, even if few of them match. */
 const LOOKED_AT_MAX = 10_000;
 
 export function lookedAtMax({ count }: Partition): number {
@@ -87,7 +93,7 @@ const FORGET_GONE = defineScript({
 
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
-/** Reads payments in the order of their claims, a few at a time to save memory. */
+/** Creates functions that read the payments of a partition in the order of their claims, a few at a time to save memory. */
 export function createPaymentList(partition: Partition) {
   const { redis, keys } = partition;
   const [readMany, forgetGone] = [READ_MANY.on(redis), FORGET_GONE.on(redis)];
@@ -97,7 +103,7 @@ export function createPaymentList(partition: Partition) {
     discarded: keys.paymentsDiscarded,
   };
 
-  /** The payments in the order of `ids`. Undefined for an id that is unknown or has expired. */
+  /** Reads the payments with these ids, in the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
     const calls = ids.map((id) => ({ record: keys.record(id), payment: keys.payment(id) }));
@@ -105,7 +111,10 @@ export function createPaymentList(partition: Partition) {
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
-  /** The ids of the calls that these transfers pay for, in the order of the transfers. Undefined for a transfer that pays for no call. */
+  /**
+   * Reads the ids of the calls that these transfers pay for, in the order of the transfers. Undefined for a transfer that
+   * pays for no call.
+   */
   async function paidBy(
     network: string,
     transfers: readonly { transaction: string; position: number }[],
@@ -118,8 +127,9 @@ export function createPaymentList(partition: Partition) {
   }
 
   /**
-   * Removes expired payments from the list, oldest first, beginning at `rank`. Stops after a page without an expired payment, and returns
-   * the rank at which the next call must begin. After the newest payment, it returns 0.
+   * Removes expired payments from the list, which Redis does not do by itself. Begins at `rank`, which counts from the oldest
+   * payment. Stops after a page without an expired payment, and returns the rank at which the next call must begin. Once the
+   * end of the list is reached, returns 0.
    */
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
@@ -149,7 +159,7 @@ function createReading(partition: Partition, read: Read) {
   }
 
   return {
-    /** The payments that match, newest first. */
+    /** Yields the payments that match, newest first. */
     async *matching(filter: PaymentFilter, signal?: AbortSignal): AsyncGenerator<PaymentSummary> {
       for await (const places of placesOf(partition, filter)) {
         if (signal?.aborted) return;
@@ -158,8 +168,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * Returns the matching payments that became disputed before `until` (unix ms, Redis' clock) and that no operator has acknowledged. The
-     * longest disputed come first. They are read from a separate list.
+     * Yields the matching payments that became disputed by `until` (unix ms, Redis' clock) and that no operator has
+     * acknowledged. The payments that have been disputed longest come first.
      */
     async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
       const walk = { max: until, size: READ_AT_ONCE };
@@ -172,8 +182,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * Up to `limit` matching payments after the place `after`, newest first. The next page continues from `next`. If a page has
-     * `next`, more payments may follow, even if the page has no payments.
+     * Reads up to `limit` matching payments after the place `after`, newest first. The next page continues from `next`. If a
+     * page has `next`, more payments may follow, even if this page is empty.
      */
     async page(
       filter: PaymentFilter,
@@ -194,7 +204,10 @@ function createReading(partition: Partition, read: Read) {
   };
 }
 
-/** Places of payments that may match, newest first. If the filter selects one state with a list of its own, only that list is read. */
+/**
+ * Yields the places of payments that may match, newest first. If the filter selects only one state, and there is a list of
+ * the payments in that state, only that list is read.
+ */
 function placesOf(partition: Partition, filter: PaymentFilter, after?: PaymentPlace) {
   const [state, ...others] = filter.states ?? [];
   const list = state === undefined || others.length > 0 ? undefined : LISTS[state];
@@ -209,7 +222,10 @@ const LISTS: Partial<Record<PaymentState, "paymentsUnresolved" | "paymentsInRevi
   REFUND_PENDING: "refundsPending",
 };
 
-/** Yields the places of the payments on a short list, newest first. The list itself is not in the order of claims. */
+/**
+ * Yields the places of the payments on a short list, newest claim first. The list has another order, so all of it is read and
+ * sorted.
+ */
 async function* newestIn(
   { redis, keys }: Partition,
   list: string,
@@ -298,7 +314,7 @@ const UNKNOWN_TERMS: PaymentTerms = {
   transfer_method: "eip3009",
 };
 
-/** Whether the terms of the payment can be read, and so its token and amount are known. */
+/** Returns whether the terms of the payment can be read. Only then are its token and its amount known. */
 export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean {
   return terms.network !== UNKNOWN_TERMS.network;
 }
@@ -312,17 +328,23 @@ function matches(payment: PaymentSummary, filter: PaymentFilter): boolean {
   return acknowledged !== true || (isContradicted(payment) && payment.acknowledged !== undefined);
 }
 
-/** Whether no process will change the payment. If its call was discarded, an operator may still export its refund. */
+/**
+ * Returns whether no process will change the payment by itself. If its call was discarded, an operator may still export its
+ * refund.
+ */
 function isFinal(state: PaymentState): boolean {
   return state === "INJECTED" || state === "DISCARDED" || state === "VOID" || state === "REFUNDED";
 }
 
-/** Whether the journal says that the payment was made. */
+/** Returns whether the journal says that the payment was made. The chain may still contradict it. */
 export function countsAsPaid(state: PaymentState): boolean {
   return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
 }
 
-/** Whether evidence contradicts a payment that counts as paid. A payment settled by an operator is never contradicted. */
+/**
+ * Returns whether a payment counts as paid, but evidence contradicts it. A payment that an operator has settled is never
+ * contradicted.
+ */
 export function isContradicted({
   state,
   reason,
@@ -331,25 +353,25 @@ export function isContradicted({
   return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
 }
 
-/** Whether evidence contradicts a payment that counts as paid, and no operator has acknowledged it. */
+/** Returns whether a payment counts as paid, but evidence contradicts it, and no operator has acknowledged that. */
 export function isDisputed(
   payment: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">,
 ): boolean {
   return isContradicted(payment) && payment.acknowledged === undefined;
 }
 
-/** Reads the reconciler's list of payments and the times when they are due. */
+/** Creates functions that read the reconciler's list: the payments that it must check, and the times of these checks. */
 export function createDueList({ redis, keys }: Partition) {
   return {
-    /** When the reconciler checks this payment, in unix ms. Undefined if the payment is not on the list. */
+    /** Reads the time when the reconciler checks this payment, in unix ms. Undefined if the payment is not on the list. */
     async at(id: string): Promise<number | undefined> {
       const score = await redis.zscore(keys.paymentsDue, id);
       return score === null ? undefined : Number(score);
     },
 
     /**
-     * Yields the places of listed payments after `after`, the soonest due first. A payment whose time changes during the walk may come
-     * twice.
+     * Yields the places of the listed payments that follow `after`, the soonest check first. A payment whose time changes
+     * between two pages may come twice.
      */
     async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
       const walk = { size: READ_AT_ONCE, after: toScoredPlace(after) };
@@ -358,13 +380,15 @@ export function createDueList({ redis, keys }: Partition) {
   };
 }
 
-/** Number of payments, and the time since which the oldest of them is open (unix ms). */
+/** Number of payments with work left, and the time since which the oldest of them has waited for it (unix ms). */
 type OpenCount = { payments: number; oldestAt: number | undefined };
 
 /**
- * Payments with work left. `settling`: not queued yet. `review`: an operator must decide. `disputed`: no operator has acknowledged the
- * dispute. `refund_pending`: the refund is exported and not seen on the chain yet. `oldestAt` is the time of the oldest claim, dispute or
- * export.
+ * Payments with work left, and the time of the oldest.
+ *  - `settling`: The call is not queued yet. The time is that of the claim.
+ *  - `review`: An operator must decide. The time is that of the claim.
+ *  - `disputed`: No operator has acknowledged the dispute. The time is that of the dispute.
+ *  - `refund_pending`: The refund is exported, but was not yet seen on the chain. The time is that of the export.
  */
 export type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", OpenCount>;
 

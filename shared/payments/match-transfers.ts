@@ -10,34 +10,40 @@ import { isRefundOf } from "./close-refunds.ts";
 import { countsAsPaid, type PaymentSummary } from "./list.ts";
 import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
 
-/** The transfers to match: one token, one recipient, a range of blocks with both ends included. */
+/**
+ * Selection of the transfers to match with the journal: one token, one recipient, and a range of blocks (both ends included).
+ */
 type MatchedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
   method: TransferMethod;
-  /** The event order of an EIP-3009 token. */
+  /** Order in which an EIP-3009 token emits the events of a transfer. */
   eventOrder: EventOrder | undefined;
   payTo: string;
-  /** The addresses that pay refunds. */
+  /** The configured addresses from which refunds are paid. */
   refundFrom: readonly string[];
   fromBlock: bigint;
   toBlock: bigint;
-  /** Aborted when the caller needs no further results. The search then throws. */
+  /** Aborted by the caller when it needs no further results. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
 /** A transfer or a payment without its counterpart. */
 export type Mismatch =
   /**
-   * A transfer without a payment record. `callId` is the id that the record would have. Undefined if the transfer shows no authorization.
+   * A transfer to the recipient for which the journal has no payment. `callId` is the call id that such a payment would have.
+   * Undefined if the transfer shows no authorization, from which the id is derived.
    */
   | { kind: "orphan"; transfer: Transfer; callId: string | undefined }
-  /** A transfer for a payment that does not count as paid in the journal. */
+  /** A transfer for a payment that, according to the journal, was not made. */
   | { kind: "unsettled"; transfer: Transfer; payment: PaymentSummary }
-  /** A payment that was made in this range according to the journal, but has no transfer on the chain. */
+  /** A payment that was made in this range of blocks according to the journal, but has no transfer on the chain. */
   | { kind: "missing"; payment: PaymentSummary }
-  /** A transfer that refunds a payment whose case was closed by another transfer, or withdrawn. */
+  /**
+   * A transfer that looks like the refund of a payment, but has closed no refund case: the payment's case was closed by
+   * another transfer, or withdrawn.
+   */
   | { kind: "surplus"; transfer: SentTransfer; payment: PaymentSummary };
 
 export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
@@ -45,8 +51,8 @@ export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment:
 const TRANSFERS_AT_ONCE = 100;
 
 /**
- * Matches every transfer to the recipient with the journal, and the journal's payments with the transfers. Throws `payment.unavailable` if
- * the chain cannot be read.
+ * Creates the function that compares the chain with the journal in both directions. It searches the journal for each transfer
+ * to the recipient, and the chain for each payment in the journal. Throws `payment.unavailable` if the chain cannot be read.
  */
 export function createMatchTransfers({
   chain,
@@ -74,8 +80,8 @@ export function createMatchTransfers({
   };
 
   /**
-   * Yields refunds without a case. A transfer that fits a pending case is left out: `refund-check` will close the case with such a
-   * transfer.
+   * Yields transfers that look like a refund, but have closed no case. It leaves out a transfer that fits a pending case,
+   * because the operation `refund-check` will close the case with such a transfer.
    */
   async function* surplus(
     { network, asset, refundFrom, fromBlock, toBlock, signal }: MatchedRange,
@@ -103,7 +109,10 @@ export function createMatchTransfers({
     }
   }
 
-  /** The call ids of the transfers. An operator may have assigned a transfer to a payment although the transfer shows no authorization. */
+  /**
+   * Returns the ids of the calls that the transfers pay for. If a transfer shows no authorization, an operator may have
+   * assigned it to a payment.
+   */
   async function paidCallIds(
     transfers: readonly Transfer[],
     range: MatchedRange,
@@ -120,8 +129,9 @@ export function createMatchTransfers({
   }
 
   /**
-   * Whether a payment without a matching transfer should have one in this range. The block of its receipt decides, because a payment
-   * claimed before the range may have been made within it. If no receipt shows the transfer, the block of the claim decides.
+   * Returns whether the chain should have a transfer for this payment in the range, although none was found. The block of the
+   * payment's receipt decides, because a payment that was claimed before the range may have been made within it. If no
+   * receipt shows the transfer, the block of the claim decides.
    */
   async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: MatchedRange) {
     if (settlement === undefined) return false;
@@ -140,7 +150,7 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
   return { kind: "matched", transfer, payment } as const;
 }
 
-/** The id of the call that this transfer pays for. Undefined if the transfer shows no authorization. */
+/** Returns the id of the call that this transfer pays for. Undefined if the transfer shows no authorization. */
 function paidCallId(
   { authorization }: Transfer,
   { network, asset, method }: MatchedRange,
@@ -150,12 +160,15 @@ function paidCallId(
   return paymentCallId({ chainId: chainIdOf(network), method, asset, payer, nonce });
 }
 
-/** Whether the transfer has the payment's terms. The nonce alone is not enough: the payer may sign another transfer with it. */
+/**
+ * Returns whether the transfer has the payment's sender, recipient and amount. The same nonce is not enough: the payer may
+ * have signed another transfer with it.
+ */
 function hasTermsOf({ from, to, value }: Transfer, { payer, pay_to, amount }: PaymentTerms): boolean {
   return from === payer && to === pay_to.toLowerCase() && value === BigInt(amount);
 }
 
-/** Whether the payment's refund was exported in this token. */
+/** Returns whether the payment's refund was exported, in this token. */
 function isExported({ refund, terms }: PaymentSummary, { network, asset }: MatchedRange): boolean {
   return (
     refund !== undefined && terms.network === network && terms.asset.toLowerCase() === asset.toLowerCase()
@@ -163,8 +176,8 @@ function isExported({ refund, terms }: PaymentSummary, { network, asset }: Match
 }
 
 /**
- * Whether the payment may have been made in the range. A payment claimed after the range cannot be in it. `sinceBlock` is 0 if no chain was
- * read, and the payment is then left out.
+ * Returns whether the payment may have been made in the range. It cannot be, if it was claimed after the range. `sinceBlock`
+ * is 0 if the chain was not read at the claim. Such a payment is left out, because its block is unknown.
  */
 function mayBeInRange(
   { state, settlement, sinceBlock, terms }: PaymentSummary,

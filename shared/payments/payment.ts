@@ -37,7 +37,10 @@ export type PaymentState = State;
 
 const decimal = z.string().regex(/^\d+$/);
 
-/** The terms that the payer signed, and the job that they pay for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
+/**
+ * The terms that the payer signed, and the job that they pay for. Amounts and times are decimal strings. Addresses and the
+ * nonce are hex with 0x.
+ */
 export const PaymentTerms = z.object({
   service_id: z.int().min(0),
   job_index: z.int().min(0),
@@ -61,8 +64,8 @@ export const PaymentTerms = z.object({
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
 /**
- * The body of a request to a facilitator: the client's payment and the offer that it accepted. The gateway builds `payload`, `resource` and
- * the job's data in the extensions. All other fields are as the client sent them.
+ * The body of a request to a facilitator: the client's payment, and the offer that the client accepted. The gateway itself
+ * builds `payload`, `resource` and the job's data in the extensions. All other fields are as the client sent them.
  */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
@@ -72,7 +75,10 @@ export type FacilitatorRequest = {
 
 const texts = new WeakMap<FacilitatorRequest, string>();
 
-/** The request as JSON, for the facilitator and for the journal. It is serialized once, so the request must not change after that. */
+/**
+ * Returns the request as JSON, for the facilitator and for the journal. A request is serialized only once, so it must not be
+ * changed after the first call.
+ */
 export function requestText(request: FacilitatorRequest): string {
   const known = texts.get(request);
   if (known !== undefined) return known;
@@ -83,8 +89,8 @@ export function requestText(request: FacilitatorRequest): string {
 }
 
 /**
- * An operator's decision on a payment in REVIEW, or acknowledgement of a disputed one. The reason is internal and is never shown to the
- * payer.
+ * An operator's decision on a payment in REVIEW, or acknowledgement of a disputed one. The reason is internal and is never
+ * shown to the payer.
  */
 export type Decision = {
   /** `user@host`. */
@@ -99,7 +105,7 @@ export type Settlement = {
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
-  /** The position of the transfer among the logs of its receipt (`positionIn`), if the chain has shown it. */
+  /** The position of the transfer's event among the logs of its receipt (`positionIn`). Absent until the chain has shown it. */
   position?: number;
   decided?: Decision;
 };
@@ -109,19 +115,19 @@ export type Refund = {
   export: string;
   /** Unix ms. */
   at: number;
-  /** The chain's head at that time, as a decimal string. */
+  /** The number of the chain's newest block at that time, as a decimal string. */
   block: string;
 };
 
 /** The transfer that has refunded the payment. `block` is a decimal string. */
 export type RefundTransfer = { transaction: string; position: number; block: string; from: string };
 
-/** Whether an attempt at the call may have had an effect. `none` is certain. */
+/** Whether some attempt at the call may have had an effect. `none` is certain; `unknown` means that it is possible. */
 export type Effect = "none" | "unknown";
 
 /**
- * All data that a gateway needs to finish a payment. `call` lacks the fields that are known only after settlement. Times are unix ms by
- * Redis' clock.
+ * A payment, with all data that a gateway needs to finish it. `call` lacks the fields that are known only after settlement.
+ * Times are unix ms by Redis' clock.
  */
 export type Payment = {
   id: string;
@@ -134,49 +140,58 @@ export type Payment = {
   request: FacilitatorRequest | undefined;
   /** The facilitator that was asked to settle. */
   facilitator: string;
-  /** A block before the claim: the payment cannot be in an earlier block. 0 if no chain was read. */
+  /**
+   * Number of a block before the claim. The payment cannot be in an earlier block, so a search begins there. 0 if the chain
+   * was not read.
+   */
   sinceBlock: bigint;
-  /** The last block up to which a search found no use of the authorization. */
+  /** Number of the block up to which a search found no use of the authorization. */
   searched: bigint | undefined;
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
-  /** When the payment was read, by Redis' clock. Ages are computed from this time, so that this process's clock does not matter. */
+  /**
+   * When the payment was read, by Redis' clock. Its age is the time from `claimedAt` to this time, so this process's clock
+   * does not matter.
+   */
   readAt: number;
   /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
   /** When the settlement was recorded, and the call added to its queue. */
   settledAt?: number | undefined;
-  /** Whether the chain has shown the payment at the configured depth. */
+  /** Whether the chain has shown the payment at the configured depth, which means that enough blocks follow it. */
   proven: boolean;
   /** Why the payment is VOID or in REVIEW, or which evidence contradicts it. */
   reason: string | undefined;
   /** The operator's decision that ended the REVIEW. */
   decided?: Decision | undefined;
-  /** The operator who has acknowledged the evidence against the payment, and why. */
+  /** Set if an operator has acknowledged the evidence against the payment: who it was, and why. */
   acknowledged?: Decision | undefined;
-  /** The operator who has deleted the call's body before settlement. No settle request is sent after that, and the call never runs. */
+  /**
+   * Set if an operator has deleted the call's body before settlement: who it was, and why. No settle request is sent after
+   * that, and the call never runs.
+   */
   dropped?: Decision | undefined;
   /** Identifier of the purchase: chosen by the client in version 2, a hash of the payment in version 1. */
   identifier: string | undefined;
   /** The name of the purchase, from the request's `Idempotency-Key`. */
   idempotencyKey: string | undefined;
   /**
-   * If a contract signed, one hash of the signed digest together with the signature. It identifies the payment even if
-   * the contract no longer accepts the signature.
+   * Only for a payment that a contract signed: the hash of the signed digest and the signature. With it, a repeat of the
+   * payment is recognized even if the contract no longer accepts the signature.
    */
   signedSha256: string | undefined;
   /** The hash of the caller's nonce that this payment used up. */
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
-  /** Whether the runner's answer is kept. */
+  /** Whether the runner's answer is kept for the client. */
   keepsResult: boolean;
   effect: Effect;
   refund: Refund | undefined;
   refunded: RefundTransfer | undefined;
-  /** When the runner took the call, if its refund was exported before. Otherwise undefined. */
+  /** When the runner's 2xx was recorded, if the call's refund had been exported before. Otherwise undefined. */
   lateAt: number | undefined;
 };
 
@@ -192,7 +207,7 @@ export type NewPayment = {
   identifier: string | undefined;
   /** The name of the purchase, from the request's `Idempotency-Key`: an identifier, or `key:` and the key's SHA-256. */
   idempotencyKey: string | undefined;
-  /** If a contract signed, one hash of the signed digest together with the signature. */
+  /** Only for a payment that a contract signed: the hash of the signed digest and the signature. */
   signedSha256: string | undefined;
   /** A caller's nonce that this payment uses up. It is remembered until `keptUntil` (unix ms by Redis' clock). */
   callerNonce: { hash: string; keptUntil: number } | undefined;
@@ -200,7 +215,9 @@ export type NewPayment = {
   quoteUse: { digest: string; keptUntil: number } | undefined;
 };
 
-/** The fields of a new payment's hash without its times, as a flat list in which names and values alternate. */
+/**
+ * Encodes a new payment as the fields of its hash in Redis, without its times. The list is flat: names and values alternate.
+ */
 export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   const { call, terms, request, facilitator, sinceBlock, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;
@@ -221,8 +238,9 @@ export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
 }
 
 /**
- * Decodes a payment from its record and its hash, each a flat list of names and values, and the time of the read. Undefined if the record
- * or the hash is missing. Throws `record.unreadable` if the stored data is no payment.
+ * Decodes a payment from three values: the fields of its record, the fields of its hash (both flat lists of names and
+ * values), and the time of the read. Undefined if the record or the hash is missing. Throws `record.unreadable` if the stored
+ * data is not a payment.
  */
 export function toPayment(
   id: string,
@@ -277,7 +295,10 @@ function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readA
   };
 }
 
-/** Decodes the record's field `unsure` (shared/queue/protocol.ts). Without this field, it is unknown whether an attempt had an effect. */
+/**
+ * Decodes the record's field `unsure` (shared/queue/protocol.ts). If the field is missing, it is unknown whether an attempt
+ * had an effect.
+ */
 export function toEffect(unsure: string | null | undefined): Effect {
   return unsure === "0" ? "none" : "unknown";
 }
@@ -286,7 +307,10 @@ function parsed<Value>(text: string | undefined): Value | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Value);
 }
 
-/** Returns the authorization to search for on the chain. `eventOrder` is the order of events of a token with EIP-3009. */
+/**
+ * Returns the payment's authorization in the form in which it is searched for on the chain. `eventOrder` is the order in
+ * which a token with EIP-3009 emits its events.
+ */
 export function toAuthorization(
   terms: Omit<PaymentTerms, "quote_digest" | "x402_version" | "body_bytes">,
   eventOrder: EventOrder = "used_first",
@@ -305,15 +329,16 @@ export function toAuthorization(
 }
 
 /**
- * Whether the proof shows the settlement's transfer. If the receipt does not show which transfer used the authorization, the
- * transfer that an operator has assigned counts.
+ * Returns whether the evidence from the chain shows the settlement's transfer. A receipt may show several transfers, but not
+ * which of them used the authorization. The transfer that an operator has assigned to the payment then counts, if it is among
+ * them.
  */
 export function showsTransfer(proof: ReceiptEvidence, { by, position }: Settlement): boolean {
   if (proof.kind === "paid") return true;
   return proof.kind === "wrapped" && by === "operator" && proof.positions.some((each) => each === position);
 }
 
-/** The settlement as the client sees it. */
+/** Builds the settlement as the client sees it. */
 export function toSettlement(
   { terms, request }: Pick<Payment, "terms" | "request">,
   known: Pick<Settlement, "transaction" | "by" | "position">,
@@ -325,8 +350,8 @@ export function toSettlement(
 }
 
 /**
- * The fields of the log event `payment.settled`, from which revenue is counted. It is logged once, with the write that queues the
- * call.
+ * Returns the fields of the log event `payment.settled`, from which revenue is counted. This event is logged only once for
+ * each payment, by the process whose write queues the call.
  */
 export function settledFields(
   { id, terms, call }: Pick<Payment, "id" | "terms" | "call">,
@@ -337,7 +362,10 @@ export function settledFields(
   return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by, ...trace };
 }
 
-/** How a payment counts as revenue: the day (UTC) of its settlement, its row (token and job), and the amount. */
+/**
+ * Returns how a payment counts as revenue: the day (UTC) of its settlement, its row in the counts (token and job), and the
+ * amount.
+ */
 export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
   const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
   const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
@@ -345,10 +373,10 @@ export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
 }
 
 /**
- * The call id of a payment. It is derived from the payer, the nonce that the payer chose, and the contract that accepts this nonce once.
- * That contract is the token (EIP-3009), or Permit2 for all its tokens. So every gateway knows the id before the payment settles, and the
- * chain alone is enough to compute it later. All payments of a payer are in one partition, so that one script can count the open ones.
- * docs/payments.md has a test vector.
+ * Returns the call id of a payment. It is derived from the payer, the nonce that the payer chose, and the contract that
+ * accepts this nonce only once. That contract is the token (EIP-3009), or Permit2 for all its tokens. So every gateway knows
+ * the id before the payment settles, and it can be computed later from the chain alone. All payments of a payer are in one
+ * partition, so that one script can count the payer's open payments. docs/payments.md has a test vector.
  */
 export function paymentCallId({
   chainId,
@@ -374,12 +402,12 @@ export function paymentCallId({
   );
 }
 
-/** An id that leads to the partition with all payments of this payer. */
+/** Returns an id that leads to the partition with all payments of this payer. It is not the id of a call. */
 export function routeOfPayer(payer: string): string {
   return callIdFrom(payer.toLowerCase());
 }
 
-/** A payment that has moved money, in any state. */
+/** A payment for which money has moved, in any state. */
 export type SettledPayment = Payment & { settlement: Settlement };
 
 export function hasSettlement(payment: Payment): payment is SettledPayment {

@@ -1,4 +1,5 @@
--- Records that the chain has shown this settlement. Returns the state found, or TRANSFER_TAKEN.
+-- Records that the chain has shown this settlement, and assigns its transfer to the call. Returns the state found, or
+-- TRANSFER_TAKEN if the transfer pays for another call.
 --@include "../call/change-record.lua"
 --@include "./take-transfer.lua"
 if not st then return nil end

@@ -1,4 +1,5 @@
--- Returns the fields of each call. Removes ids without a record from the lists.
+-- Returns the fields of each call and its payment, in the order of the ids. If a record has expired, returns no fields for it
+-- and removes its id from the lists.
 local found = {}
 for i, id in ipairs(ARGV) do
   local at = FIRST.calls + WIDTH.calls * (i - 1)

@@ -1,5 +1,5 @@
--- Returns the record's fields, the payment's fields, and the time. The field `call_bytes`, the size of the call,
--- replaces the call.
+-- Returns the fields of a paid call's record, the fields of its payment, and the time. The call itself may be large, so it is
+-- left out: instead, the field `call_bytes` has its size.
 --@include "../redis/now.lua"
 local names = redis.call('HKEYS', KEYS.payment)
 local fields = {'call_bytes', redis.call('HSTRLEN', KEYS.payment, 'call')}

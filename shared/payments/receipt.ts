@@ -4,11 +4,11 @@ import { sha256Hex } from "../platform/crypto/compare.ts";
 import { verifyJws } from "../platform/crypto/jws.ts";
 
 /*
- * Receipts are JWTs that a payment gateway signs. A payment receipt says that the gateway was paid, and nothing about the job. A result
- * receipt says how the call ended. docs/payments.md lists their claims.
+ * Receipts are JWTs that a payment gateway signs for its client. A payment receipt says that the gateway was paid, and
+ * nothing about the job. A result receipt says how the call ended. docs/payments.md lists their claims.
  */
 
-/** Path of the keys of receipts, below the `public_url` of their gateway. */
+/** Path of the public keys that verify receipts, below the `public_url` of the gateway that signs them. */
 export const RECEIPT_KEYS_PATH = "/.well-known/jwks.json";
 
 /** Claims of all receipts. `iss` is the `public_url` of the gateway. `iat` is when the receipt was signed, in unix seconds. */
@@ -31,18 +31,21 @@ const PaymentClaims = z.object({
   pay_to: z.string(),
   quote_digest: z.string(),
   body_digest: z.string(),
-  /** The payment's status when the receipt was signed, as in the 202. */
+  /** The payment's status when the receipt was signed, as in the gateway's 202 answer. */
   status: z.string(),
 });
 export type PaymentClaims = z.infer<typeof PaymentClaims>;
 
 const ResultClaims = z.object({
   ...common,
-  /** When the payment was claimed, and when the call ended, in unix ms, as in the call's status. */
+  /** Times in unix ms when the payment was claimed and when the call ended. They are those of the call's status. */
   accepted_at: z.number(),
   ended_at: z.number(),
   status: z.enum(["completed", "failed"]),
-  /** HTTP status that the runner answered or delivered. Absent if Postern has failed the call. */
+  /**
+   * HTTP status of the runner's answer, or of the result that it delivered for a long job. Absent if Postern itself failed
+   * the call.
+   */
   result_status: z.int().optional(),
   content_type: z.string().optional(),
   /** Present only if the call has completed. */
@@ -75,7 +78,10 @@ const READERS = [
   },
 ];
 
-/** A receipt, and the salt of its digest. The client can pass on the receipt without the salt. */
+/**
+ * A receipt, and the salt of the digest in it. The client can show the receipt to others without the salt, so that they
+ * cannot guess the content (`saltedDigest`).
+ */
 export type SignedReceipt = { jws: string; salt?: string };
 
 /**
@@ -86,12 +92,12 @@ export function saltedDigest(salt: string, contentSha256: string): string {
   return sha256Hex(Buffer.from(`${salt}.${contentSha256}`));
 }
 
-/** Claims of a verified receipt, and its salted digest. */
+/** Claims of a verified receipt, and the salted digest among them. A receipt of a failed call has no digest. */
 export type VerifiedReceipt = { type: ReceiptType; claims: ReceiptClaims; digest: string | undefined };
 
 /**
- * Verifies a receipt of this issuer. `keys` must be the keys that this issuer publishes, because the keys of another gateway prove nothing.
- * Throws an error that says what is wrong.
+ * Verifies that a receipt is from this issuer. `keys` must be the keys that the issuer publishes, because a receipt signed
+ * with other keys proves nothing. Throws an error that says what is wrong.
  */
 export function verifyReceipt(jws: string, keys: readonly KeyObject[], issuer: string): VerifiedReceipt {
   const { typ, claims } = verifyJws(jws, keys);

@@ -18,17 +18,21 @@ import sealExportLua from "./seal-export.lua";
 import withdrawCaseLua from "./withdraw-case.lua";
 
 /*
- * Refunds of paid calls that failed for good. The gateway holds no key. An operator exports a list of refunds, a multisig of the operator
- * sends them, and the chain shows the transfers.
+ * Refunds of paid calls that failed for good. The payment gateway holds no key, so it cannot pay refunds. Instead, an
+ * operator exports a list of refunds and pays them from a multisig wallet. The refunds are closed once the chain shows the
+ * transfers.
  *
  *   FAILED | DISCARDED ─export─► REFUND_PENDING ─transfer─► REFUNDED
  *
- * An exported call never runs again. There is one exception: the runner took the call, but its 2xx arrived after the export. An operator
- * then withdraws the refund, and the call becomes INJECTED. Until then no transfer closes this refund: a transfer that fits it could be
- * meant for another refund of the same amount.
+ * An exported call never runs again. There is one exception: the runner took the call, but its 2xx arrived after the export.
+ * An operator then withdraws the refund, and the call becomes INJECTED. Until then no transfer closes this refund: a transfer
+ * that fits it could be meant for another refund of the same amount.
  */
 
-/** Moves all cases of an export in one step, so that no case is in two exports, or missing from its export. */
+/**
+ * Script that moves all cases of an export in one step, so that no case is in two exports, or missing from its export. A case
+ * is the refund of one call.
+ */
 const EXPORT = defineScript({
   source: exportRefundsLua,
   keys: "export, rows, refunds, due, discarded, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer)",
@@ -38,7 +42,10 @@ const EXPORT = defineScript({
   reply: integer,
 });
 
-/** Time for which an export stays sealed (seal-export.lua). No late request for this export can take longer. */
+/**
+ * Time for which an export stays sealed, so that no cases can be added to it (seal-export.lua). A late request for this
+ * export has certainly ended by then.
+ */
 const SEALED_MS = 86_400_000;
 
 const SEAL = defineScript({
@@ -49,7 +56,7 @@ const SEAL = defineScript({
   reply: nothing,
 });
 
-/** CLOSE returns this once the case is closed. */
+/** Reply of CLOSE if the case is closed now. */
 const CLOSED = "CLOSED";
 
 const CLOSE = defineScript({
@@ -74,14 +81,14 @@ const WITHDRAW = defineScript({
 type Obstacle =
   /** An attempt may have had an effect. An operator may still decide to refund the payment. */
   | "effect unknown"
-  /** It is not certain that the money has arrived. */
+  /** It is not certain that the payment was made: evidence contradicts it ("disputed"), or the chain has not shown it yet. */
   | "disputed"
   | "not confirmed"
-  /** The amount is zero. Any account can make such a transfer from any other account, and it would close the case. */
+  /** The amount is zero. Anyone can make a transfer of zero from any account, and it would close the case. */
   | "zero amount"
   | "unreadable";
 
-/** Whether the state permits a refund. `obstacleOf` says what else may prevent it. */
+/** Returns whether the state permits a refund. Even then something else may prevent it, which `obstacleOf` returns. */
 export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean {
   return state === "FAILED" || state === "DISCARDED";
 }
@@ -90,13 +97,16 @@ export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
   const { settlement, proven, effect, terms } = payment;
   if (!areTermsKnown(payment)) return "unreadable";
   if (BigInt(terms.amount) === 0n) return "zero amount";
-  // An operator's acknowledgement does not remove the contradiction.
+  // This stays so after an operator has acknowledged the evidence: it still contradicts the payment.
   if (isContradicted(payment)) return "disputed";
   if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not confirmed";
   return effect === "unknown" ? "effect unknown" : undefined;
 }
 
-/** A refund in an export: payer, token and amount. It is stored, so that it can be printed again even if the configuration has changed. */
+/**
+ * A refund in an export: payer, token and amount. All of it is stored, so that the export can be printed again unchanged even
+ * if the configuration has changed.
+ */
 const Row = z.object({
   call: z.string(),
   asset: z.string(),
@@ -126,9 +136,9 @@ export type NewExport = Omit<RefundExport, "rows"> & {
   cases: readonly { payment: Payment; row: RefundRow }[];
   /** Newest block of the chain just before the export. Only a transfer in a later block can pay one of these refunds. */
   block: bigint;
-  /** Whether cases with an unknown effect are exported. */
+  /** Whether cases are exported whose call may have had an effect. */
   effectUnknown: boolean;
-  /** The audit line for each exported call. */
+  /** Builds the audit line for an exported call. */
   lineOf: (callId: string) => MoneyAct;
 };
 
@@ -145,7 +155,7 @@ export function createRefunds(partition: Partition) {
     return { record: keys.record(payment.id), payment: keys.payment(payment.id), ...besides, transfer };
   }
 
-  /** An export as it was made. Undefined if the export does not exist, or all its cases were closed long ago. */
+  /** Reads an export as it was made. Undefined if the export does not exist, or expired after all its cases were closed. */
   async function find(id: string): Promise<RefundExport | undefined> {
     const [fields, rows] = await Promise.all([
       redis.hgetall(keys.refund(id)),
@@ -158,9 +168,9 @@ export function createRefunds(partition: Partition) {
 
   return {
     /**
-     * Moves each payment that can still be refunded to REFUND_PENDING, with its audit line, all in one step. Resolves with the export, or
-     * with an earlier one under the same id. Resolves with undefined if nothing can be exported, because each call ran in the meantime or
-     * is in another export.
+     * Changes each payment that can still be refunded to REFUND_PENDING, and writes its audit line, all in one step. Resolves
+     * with the export. If there already is an export with this id, resolves with that one. Resolves with undefined if nothing
+     * can be exported now, because each call has run since it was read, or is in another export.
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
       const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
@@ -197,18 +207,21 @@ export function createRefunds(partition: Partition) {
 
     find,
 
-    /** Ensures that this partition adds no cases to the export later. Resolves with the part that the partition already has, if any. */
+    /**
+     * Seals the export in this partition, so that no cases are added to it later. If the partition already has a part of the
+     * export, resolves with that part.
+     */
     async seal(id: string): Promise<RefundExport | undefined> {
       await toSeal({ export: keys.refund(id) });
       return find(id);
     },
 
-    /** The id of the call whose case this transfer has closed. */
+    /** Reads the id of the call whose case this transfer has closed. */
     async closedBy(network: string, { transaction, position }: Place): Promise<string | undefined> {
       return (await redis.get(keys.refundTransfer(network, transaction, position))) ?? undefined;
     },
 
-    /** The ids of the calls whose refund is exported and not seen on the chain yet, in the order of their export. */
+    /** Reads the ids of the calls whose refund is exported, but was not yet seen on the chain, in the order of their export. */
     pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),
 
     ...createCaseEndings(partition),
@@ -218,8 +231,8 @@ export function createRefunds(partition: Partition) {
 type Keys = Partition["keys"];
 
 /**
- * The keys, besides record and payment, that must live until the case is closed, and then expire with its record. If the case lacks one
- * of these keys, the payment's key is in its place.
+ * Returns the keys of a case, other than those of its record and payment, that must be kept until the case is closed. They
+ * then expire with its record. If the case lacks one of these keys, the payment's key is in its place.
  */
 function otherKeysOfCase(keys: Keys, payment: Payment) {
   const { id, terms, settlement } = payment;
@@ -227,7 +240,7 @@ function otherKeysOfCase(keys: Keys, payment: Payment) {
   return { attempts: keys.attempts(id), ...nameKeys(keys, payment), paidBy };
 }
 
-/** Creates the two operations that end a pending case. */
+/** Creates the two operations that end a pending case: `close` after its transfer, and `withdraw` without one. */
 function createCaseEndings({ redis, keys }: Partition) {
   const toClose = CLOSE.on(redis);
   const toWithdraw = WITHDRAW.on(redis);
@@ -246,8 +259,9 @@ function createCaseEndings({ redis, keys }: Partition) {
 
   return {
     /**
-     * Changes REFUND_PENDING to REFUNDED because of this transfer, with an audit line. Does nothing if the transfer has closed another case
-     * ("taken"), or the case is no longer pending ("left"). The refund counts on the day (UTC) of `act`.
+     * Changes REFUND_PENDING to REFUNDED because of this transfer, and writes an audit line. Does nothing if the transfer has
+     * already closed another case ("taken"), or if the case can no longer be closed ("left"). The refund counts on the day
+     * (UTC) of `act`.
      */
     async close(
       payment: Payment,
@@ -272,7 +286,10 @@ function createCaseEndings({ redis, keys }: Partition) {
       return answer === TRANSFER_TAKEN ? "taken" : "left";
     },
 
-    /** Changes REFUND_PENDING to INJECTED, with an audit line, if the runner took the call after the export. False for any other case. */
+    /**
+     * Changes REFUND_PENDING to INJECTED, and writes an audit line, if the runner took the call after the export. For any
+     * other case, changes nothing and resolves with false.
+     */
     async withdraw(payment: Payment, act: MoneyAct): Promise<boolean> {
       const { id, refund } = payment;
       if (refund === undefined) return false;

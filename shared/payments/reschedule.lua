@@ -1,4 +1,5 @@
--- Sets the time when a listed payment is due again, and returns it.
+-- Sets that a payment on the reconciler's list is due again in `ms`. Returns the new due time. A payment that is not listed
+-- is not added.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 local dueAt = math.floor(now + ARGV.ms)

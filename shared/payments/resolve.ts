@@ -9,9 +9,11 @@ import { type Decision, type Payment, settledFields, toSettlement } from "./paym
 import { CALL_DROPPED, DROPPED, TRANSFER_TAKEN } from "./scripts.ts";
 
 /**
- * An operator's verdict on a payment. `settled` and `void` end a REVIEW, `acknowledged` concerns a disputed payment, and `dropped` deletes
- * the body of an open one. `positions` names transfers that may have paid (`positionIn`). The first one that pays for no other call is
- * assigned to the payment. `positions` is empty if no chain was read.
+ * An operator's verdict on a payment. `settled` and `void` end a REVIEW, `acknowledged` concerns a disputed payment, and
+ * `dropped` deletes the body of a payment that is SETTLING or in REVIEW.
+ *
+ * `positions` names transfers in the transaction that may have paid (`positionIn`). The first of them that pays for no other
+ * call is assigned to the payment. `positions` is empty if the chain was not read.
  */
 export type Verdict =
   | { kind: "settled"; transaction: string; positions: readonly number[] }
@@ -19,7 +21,7 @@ export type Verdict =
   | { kind: "acknowledged" }
   | { kind: "dropped" };
 
-/** `left`: there was nothing left to decide, and nothing changed. */
+/** Outcome of a verdict. `left`: the payment was no longer in a state to which the verdict applies, and nothing changed. */
 type Resolved = { kind: "done" } | { kind: "left"; state: FoundState };
 
 const ACTIONS = { settled: "settle", void: "void", dropped: "drop" } as const;
@@ -29,8 +31,9 @@ type Act = AuditEntry<"money">;
 type OperatorContext = { journal: PaymentJournal; clock: Clock; log: Logger; by: string };
 
 /**
- * Records, with an audit line, that an operator has seen the evidence against a payment. Nothing else of the payment changes. False if no
- * evidence contradicts the payment, or it was acknowledged before.
+ * Creates the function that records that an operator has seen the evidence against a payment, and writes an audit line.
+ * Nothing else of the payment changes. Resolves with false if no evidence contradicts the payment, or it was acknowledged
+ * before.
  */
 export function createAcknowledge({ journal, clock, log, by }: OperatorContext) {
   return async (id: string, why: { selection: string; reason: string; run?: string }): Promise<boolean> => {
@@ -41,19 +44,20 @@ export function createAcknowledge({ journal, clock, log, by }: OperatorContext) 
   };
 }
 
-/** The reason that the payer sees. */
+/** The reason that the payer sees instead of the operator's own. */
 const BY_OPERATOR = "decided by the operator";
 
 /**
- * Creates the function that carries out an operator's verdict on a payment. `by` names the operator. For a payment in REVIEW, `settled`
- * queues the call unless its body was dropped, and `void` deletes the body. `dropped` deletes the body of a payment in SETTLING or REVIEW.
- * `acknowledged` changes no state. One step writes the change, the operator, the reason and the audit line.
+ * Creates the function that carries out an operator's verdict on a payment. `by` names the operator. For a payment in REVIEW,
+ * `settled` queues the call unless its body was dropped, and `void` deletes the body. `dropped` deletes the body of a payment
+ * that is SETTLING or in REVIEW. `acknowledged` changes no state. One script writes the change, the operator, the reason and
+ * the audit line, so none is missing if this process dies.
  */
 export function createResolve({
   count,
   ...acting
 }: OperatorContext & {
-  /** Counts the revenue. */
+  /** Counts the payment as revenue. */
   count?: CountOnce;
 }) {
   const { journal, clock, log, by } = acting;

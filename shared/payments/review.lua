@@ -1,4 +1,5 @@
--- Changes SETTLING to REVIEW. The payment still counts as open. Returns the state found.
+-- Changes the payment's state from SETTLING to REVIEW. The payment still counts as one of the payer's open payments. Returns
+-- the state found.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../call/results/tell-change.lua"

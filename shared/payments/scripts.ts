@@ -36,24 +36,30 @@ import searchedLua from "./searched.lua";
 import voidLua from "./void.lua";
 
 /*
- * Every change of a payment is one script, so that no other command runs between check and change. The field `st` of the call's record is
- * the state of both the call and its payment. No script changes a record that it cannot read. A full Redis refuses claims, but runs all
- * later steps of a payment.
+ * Every change of a payment is one script, so that no other command runs between its check and its change. The field `st` of
+ * the call's record is the state of both the call and its payment. No script changes a record that it cannot read. A full
+ * Redis refuses claims, but runs all later steps of a payment.
  *
- * Redis' clock, and not the clock of any gateway, decides when a payment is due and how old a claim is. Only times of the chain are by the
- * chain's clock.
+ * Redis' clock, and not the clock of a gateway, decides when a payment is due and how old a claim is. The times that the
+ * payer signed, such as `valid_before`, are by the chain's clock.
  */
 
 /**
- * Memory that a payment needs in Redis and the reconciler besides its fields. It counts toward the limit on bytes, and so also limits the
- * number of small payments.
+ * Memory that a payment needs in Redis and in the reconciler in addition to its fields. It counts toward the limit on the
+ * bytes of unsettled payments. So this limit also limits the number of small payments.
  */
 export const USAGE_BASE_BYTES = 16 * 1024;
 
 export type Claimed =
-  /** `ageMs` is the time since the claim. It is above 0 only if an earlier try of the same request made the claim. */
+  /**
+   * The request has claimed the payment. `ageMs` is the time since the claim. It is above 0 only if an earlier try of the
+   * same request made the claim.
+   */
   | { kind: "new"; ageMs: number }
-  /** An earlier request has claimed this payment, or another one under the same identifier or idempotency key. `id` is its call. */
+  /**
+   * An earlier request has claimed this payment, or another one under the same identifier or idempotency key. `id` is the id
+   * of that request's call.
+   */
   | { kind: "known"; id: string }
   | {
       kind:
@@ -65,10 +71,13 @@ export type Claimed =
         | "unaudited";
     }
   | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
-  /** The payment does not fit: its client's share is full, the limit of all clients is full, or it is larger than any share. */
+  /**
+   * There is no memory for the payment: its client's share is full, the limit of all clients is reached, or it is larger than
+   * any share.
+   */
   | { kind: "client_full" | "full" | "too_large" };
 
-/** Reasons for which a claim refuses a caller's nonce. */
+/** Reasons why a claim refuses a caller's nonce. */
 export type NonceRefusal = "NONCE_USED" | "NONCE_EXPIRED";
 
 export const CLAIM = defineScript({
@@ -118,12 +127,15 @@ function toClaimed(reply: unknown): Claimed {
   }
 }
 
-/** The fields of a payment. Redis returns sizes as numbers and all other fields as text. */
+/** Decodes the fields of a payment's hash. The scripts return sizes as numbers, and all other fields as text. */
 export const fieldsOfPayment: Decode<string[]> = list((field) =>
   typeof field === "number" ? String(field) : text(field),
 );
 
-/** The record's fields, the payment's fields, and the time of the read, as `toPayment` takes them. */
+/**
+ * Decodes the fields of a call's record, the fields of its payment, and the time of the read: the values that `toPayment`
+ * takes.
+ */
 const PAYMENT = tuple(list(text), fieldsOfPayment, integer);
 
 export const READ = defineScript({
@@ -140,10 +152,13 @@ export const READ_WITHOUT_CALL = defineScript({
   reply: PAYMENT,
 });
 
-/** ENQUEUE_SETTLED returns this for a payment whose call was dropped: the payment is settled, and its call is DISCARDED. */
+/**
+ * Reply of ENQUEUE_SETTLED for a payment whose call was dropped before: the payment is settled now, and its call is
+ * DISCARDED.
+ */
 export const CALL_DROPPED = "CALL_DROPPED";
 
-/** A script returns this, and changes nothing, if the transfer already pays for another call. */
+/** Reply of a script that has changed nothing, because the transfer already pays for another call. */
 export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
 
 export const ENQUEUE_SETTLED = defineScript({
@@ -182,7 +197,7 @@ export const REVIEW = defineScript({
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
-/** DROP returns this once the body is deleted. */
+/** Reply of DROP if the body is deleted, now or before. */
 export const DROPPED = "DROPPED";
 
 export const DROP = defineScript({

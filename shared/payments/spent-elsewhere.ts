@@ -12,7 +12,10 @@ export const SpentElsewhereTerms = PaymentTerms.omit({
   x402_version: true,
   body_bytes: true,
 }).extend({
-  /** The newest block when the payment arrived. The authorization was spent in this block or an earlier one. */
+  /**
+   * The chain's newest block when the payment arrived. The authorization was used or cancelled in this block or an earlier
+   * one.
+   */
   block: z.string().regex(/^\d+$/),
 });
 
@@ -24,7 +27,10 @@ export type SpentElsewhere = z.infer<typeof SpentElsewhereTerms> & {
   at: number;
 };
 
-/** Limit on the kept payments; new ones evict the oldest. Strangers can send any authorization that is public on the chain. */
+/**
+ * Maximum number of kept payments; a new one evicts the oldest. Without a limit, strangers could fill Redis, because anyone
+ * can send an authorization that is public on the chain.
+ */
 const KEPT_MAX = 1000;
 
 const NOTE = defineScript({
@@ -39,8 +45,8 @@ const NOTE = defineScript({
 export type SpentElsewhereList = ReturnType<typeof createSpentElsewhere>;
 
 /**
- * Keeps payments that an operator may want to refund: they were for a job of this deployment, but were spent before they arrived,
- * so no job was sold.
+ * Creates functions that keep and list payments which an operator may want to refund. They were meant for a job of this
+ * deployment. But their authorization had been used or cancelled before they arrived, so no job was sold.
  */
 export function createSpentElsewhere({ redis, keys }: Partition) {
   const note = NOTE.on(redis);
@@ -50,7 +56,7 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
       await note({ times, payments }, { id, at, payment: JSON.stringify(payment) });
     },
 
-    /** The kept payments, newest first. Entries that cannot be read are left out. */
+    /** Lists the kept payments, newest first. Entries that cannot be read are left out. */
     async list(): Promise<SpentElsewhere[]> {
       const entries = toScored(await redis.zrevrange(times, 0, KEPT_MAX - 1, "WITHSCORES"));
       if (entries.length === 0) return [];

@@ -1,5 +1,5 @@
--- Defines `takeTransfer(key, id)`, which assigns a transfer to a call, under the transfer's key. Returns false if the
--- transfer pays for another call.
+-- Defines `takeTransfer(key, id)`, which stores under the transfer's `key` that this transfer pays for the call `id`. Returns
+-- false if the transfer already pays for another call.
 local function takeTransfer(key, id)
   local by = redis.call('GET', key)
   if by and by ~= id then return false end

@@ -1,13 +1,15 @@
 /** Share of the memory for new calls that all unsettled payments together may use. */
 const UNSETTLED_PART = 0.25;
 
-/** Share of the memory for unsettled payments that one address may use (usage.lua). */
+/** Share of the memory for unsettled payments that one client address may use at most (usage.lua). */
 const ADDRESS_PART = 1 / 8;
 
 /** The gateway's limits on the memory for new calls. */
 type Limits = { queueBytesMax: number; redisMemoryRatioMax: number };
 
-/** Limit on the bytes of all unsettled payments of a partition. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
+/**
+ * Returns the limit on the bytes of all unsettled payments of a partition. `maxMemoryBytes` is 0 if Redis has no `maxmemory`.
+ */
 export function unsettledBytesMaxOf(
   { queueBytesMax, redisMemoryRatioMax }: Limits,
   maxMemoryBytes: number,
@@ -16,7 +18,7 @@ export function unsettledBytesMaxOf(
   return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
 }
 
-/** Returns how large `queueBytesMax` must be. With a smaller limit, a partition refuses a payment of this many bytes. */
+/** Returns the smallest `queueBytesMax` with which a partition can accept a payment of this many bytes. */
 export function queueBytesMinOf(bytes: number, partitions: number): number {
   return (partitions * bytes) / (UNSETTLED_PART * ADDRESS_PART);
 }

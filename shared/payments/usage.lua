@@ -1,10 +1,10 @@
--- Defines functions that bound the bytes of unsettled payments, which may never pay. A payment counts from its claim
--- until it is settled, void or dropped. Each of those steps subtracts the bytes that the claim has stored under the
--- payment's id, or nothing if none are stored. So the sums always match the stored payments.
+-- Defines functions that limit the memory for unsettled payments, because a client can send payments that never pay. A
+-- payment counts from its claim until it is settled, void or dropped. Each of those steps subtracts the bytes that the claim
+-- has stored under the payment's id, or nothing if none are stored. So the sums always match the stored payments.
 --
--- A client may use an eighth of `max`, times the square of the share of `max` that other clients leave free. If n clients
--- use as much as they may, 8/(n + 8) of `max` stays free. Without the square, only (7/8)^n would stay free, and 60
--- clients would keep all others out.
+-- `refusesUsage` lets a client use an eighth of `max`, times the square of the share of `max` that other clients leave free.
+-- If n clients use as much as they may, 8/(n + 8) of `max` stays free. Without the square, only (7/8)^n would stay free, and
+-- 60 clients would keep all others out.
 local function refusesUsage(by, clients, bytes, max)
   if 8 * bytes > max then return 'TOO_LARGE' end
   local total = tonumber(redis.call('HGET', by, '*') or 0)

@@ -1,7 +1,7 @@
--- Changes one of the states `from` to VOID and deletes the body. The payer's identifier and idempotency key, the
--- caller's nonce and the quote can be used again. `decided` is an operator's decision, and `line` the audit line; both
--- may be empty. Returns the state found. If `dispatches` is not empty and another number of settle requests was sent,
--- returns nil.
+-- Voids a payment: if its state is one of `from`, changes the state to VOID and deletes the call's body. After that, the
+-- payer's identifier and idempotency key, the caller's nonce and the quote can be used again. `decided` is an operator's
+-- decision, and `line` the audit line; both may be empty. `dispatches` may be the number of settle requests that the caller
+-- knows of. If another number was sent, changes nothing and returns nil. Otherwise returns the state found.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "./usage.lua"

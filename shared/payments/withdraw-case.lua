@@ -1,5 +1,5 @@
--- Ends the case of a call that the runner took after the export, and changes the call to INJECTED. Returns 0, and changes
--- nothing, for any other call.
+-- Ends the refund case of a call that the runner took after the export, without a refund: the call becomes INJECTED. For any
+-- other call, returns 0 and changes nothing.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"

@@ -25,10 +25,14 @@ const WEBHOOKS = [
 ];
 
 /**
- * Keys of partition 0. In patterns, `{name}` is the prefix of the deployment, and `{runner}` that of its runners.
+ * Keys of partition 0, which also has the data that belongs to no call. In these patterns, `{name}` is replaced by the prefix
+ * of the deployment's keys, and `{runner}` by the prefix of its runners' keys.
  */
 const CONTROL = ["{name}:*"];
-/** Keys and channels of all partitions. The prefix of a partition other than 0 begins with `{name.`. */
+/**
+ * Keys and channels of all partitions. The keys of partition 0 begin with `{name}`, and those of any other partition with
+ * `{name.` and its index.
+ */
 const ALL = {
   keys: [...CONTROL, "{name.*"],
   channels: ["{name}:changes", "{name}:events", "{name.*:changes"],

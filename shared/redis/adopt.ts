@@ -17,17 +17,19 @@ const ADOPT = defineScript({
 type Adoption = {
   /** The deployment that uses the data from now on. */
   id: string;
-  /** Another deployment to which the data may belong before the adoption. */
+  /**
+   * Id of another deployment, to which the data may belong until now. Without it, data of another deployment is not adopted.
+   */
   replaced: string | undefined;
   /** Payments since this time (unix ms) must be audited before jobs are sold again. */
   unauditedSince: number | undefined;
-  /** The line of the audit log. Only one partition gets it. */
+  /** The line for the audit log. Absent for all partitions but one, so that an adoption is logged once. */
   act?: AuditEntry<"acts">;
 };
 
 /**
- * Makes all processes of a deployment use the data in this partition. If the data belongs to a deployment that is neither
- * this one nor `replaced`, changes nothing and resolves with that deployment's id.
+ * Assigns the data in this partition to a deployment, so that all processes of this deployment use it. If the data belongs to
+ * a deployment that is neither this one nor `replaced`, changes nothing and resolves with that deployment's id.
  */
 export function adoptDeployment(
   { redis, keys }: Partition,
@@ -38,7 +40,7 @@ export function adoptDeployment(
   return ADOPT.on(redis)(touched, { id, replaced, unaudited: unauditedSince, line });
 }
 
-/** Reads the deployment to which the data belongs, and the time of its last report (unix ms). */
+/** Reads the id of the deployment to which the data belongs, and the time of its last report (unix ms; deployment.ts). */
 export async function readDeployment({ redis, keys }: Partition) {
   const [id, at] = await redis.hmget(keys.deployment, "id", "at");
   return { id: id ?? undefined, lastReport: at === null || at === undefined ? undefined : Number(at) };

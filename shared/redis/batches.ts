@@ -1,9 +1,12 @@
 /**
- * Maximum size of a batch of several items. A batch of this size occupies Redis for a few milliseconds, in which it does
- * nothing else.
+ * Maximum size of a batch of several items. Redis needs a few milliseconds for a batch of this size, and serves no other
+ * client during that time.
  */
 export const BATCH_BYTES_MAX = 1024 * 1024;
-/** Maximum number of items in a batch. With more, this process and Redis would alternate instead of working in parallel. */
+/**
+ * Maximum number of items in a batch. With larger batches, Redis would wait while this process prepares a batch, and this
+ * process would wait while Redis runs it. With smaller ones, both work at the same time.
+ */
 const ITEMS_MAX = 24;
 /** Maximum number of batches in flight; further items wait. */
 const IN_FLIGHT_MAX = 4;
@@ -19,9 +22,9 @@ type Waiting<Item, Result> = {
 };
 
 /**
- * Collects items and sends them in batches. The items that are added in one turn of the event loop are sent together at
- * its end, or earlier if they fill a batch. While the maximum number of batches is in flight, items wait, and are then
- * sent together. If a batch fails as a whole, all its items fail.
+ * Collects items and sends them in batches. The items that are added in one turn of the event loop are sent together at its
+ * end, or earlier if they fill a batch. While the maximum number of batches is in flight, further items wait, and are sent
+ * together once a batch has ended. If a batch fails as a whole, all its items fail.
  */
 export class Batches<Item, Result> {
   readonly #send: Send<Item, Result>;
@@ -45,7 +48,7 @@ export class Batches<Item, Result> {
     while (this.#waiting.length > 0 && this.#inFlight < IN_FLIGHT_MAX) void this.#run(this.#next());
   }
 
-  /** Takes the items of the next batch: at least one, however large. */
+  /** Takes the items of the next batch: at least one, even if it is larger than a batch. */
   #next(): Waiting<Item, Result>[] {
     let count = 0;
     let bytes = 0;

@@ -1,9 +1,9 @@
--- Claims the layout of the data for a process, and returns the layout that the data then has. If the data has no layout,
--- writes the process's layout. If the process is the first with durability `replicated`, adds `durability` to the stored
--- layout. Otherwise writes nothing, so that even a full Redis runs the script.
+-- Claims the layout of the data for a process that is about to write, and returns the layout that the data has afterwards. If
+-- the data has no layout, writes the layout of the process. If the process has durability `replicated` and the stored layout
+-- does not say so, adds `durability` to it. Otherwise writes nothing, so that even a full Redis runs the script.
 --
--- The key `sign` exists once a process has written data. If the data has no layout, `wants` can require that `sign` is
--- 'absent' or 'present'. If this requirement is not met, returns 'refused' and writes nothing.
+-- The key `sign` exists once a process has written data. `wants` counts only if the data has no layout: it can require that
+-- `sign` is 'absent' or 'present'. If this requirement is not met, returns 'refused' and writes nothing.
 local found = redis.call('GET', KEYS.layout)
 if found then
   local isJson, stored = pcall(cjson.decode, found)

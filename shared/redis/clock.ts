@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** Redis' time is read again after this time, because its clock may be corrected. */
+/** Redis' time is read again after this time, because an operator or NTP may correct the clock of Redis' machine. */
 const READ_EVERY_MS = 10_000;
 
 /**
@@ -11,7 +11,7 @@ const READ_EVERY_MS = 10_000;
  * calls TIME itself (now.lua).
  */
 export type RedisClock = {
-  /** Unix ms by Redis' clock; by the process's clock until Redis' time is known. */
+  /** Returns unix ms by Redis' clock. Until Redis' time is known, returns unix ms by the process's clock. */
   readonly now: Clock;
   /**
    * Time in ms by which the process's clock is ahead of Redis' clock; negative if it is behind. Undefined until Redis' time is
@@ -24,7 +24,10 @@ export type RedisClock = {
 
 const clocks = new WeakMap<Redis, RedisClock>();
 
-/** Registers a gauge of how far the process's clock is ahead of Redis' clock; NaN while Redis' time is unknown. */
+/**
+ * Registers a gauge of how far the process's clock is ahead of Redis' clock. With several Redis, it shows the largest
+ * difference. It is NaN while Redis' time is unknown.
+ */
 export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void {
   const ahead = metrics.gauge(
     "postern_clock_ahead_seconds",
@@ -38,13 +41,16 @@ export function clockCheck(...all: readonly Redis[]): { clock_ahead_ms: number |
   return { clock_ahead_ms: furthestAheadMs(all) ?? null };
 }
 
-/** Returns how far the process's clock is ahead of the clock that differs most from it; negative if it is behind. */
+/**
+ * Returns the time in ms by which the process's clock is ahead of the Redis clock that differs most from it. Negative if the
+ * process's clock is behind.
+ */
 function furthestAheadMs(all: readonly Redis[]): number | undefined {
   const known = all.flatMap((redis) => redisClock(redis).aheadMs() ?? []);
   return known.sort((a, b) => Math.abs(b) - Math.abs(a))[0];
 }
 
-/** Returns the clock of a connection, always the same object. */
+/** Returns the clock of a connection's Redis. Each connection has one clock, which is created on the first call. */
 export function redisClock(redis: Redis): RedisClock {
   const known = clocks.get(redis);
   if (known !== undefined) return known;

@@ -16,17 +16,20 @@ const RECONNECT_MS_MAX = 1000;
 const COMMON = {
   connectTimeout: 2000,
   keepAlive: 10_000,
-  disableClientInfo: true, // needs a right that only newer servers have
+  disableClientInfo: true, // ioredis would send CLIENT SETINFO, and the right to it exists only on newer servers
   retryStrategy: (attempt: number) =>
     Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;
 
-/** A Redis to connect to: by a URL, which may contain user and password, or by other servers that name the primary. */
+/**
+ * A Redis to connect to. It is given by its URL, which may contain user and password, or by other servers that name its
+ * address (sentinels, or nodes of a Cluster).
+ */
 export type RedisTarget = (Login & { readonly url: Secret }) | PrimaryLookup;
 
 /**
- * Connects for code that answers a client. While Redis is away, commands fail at once instead of waiting. A command whose
- * reply is lost is not sent again without the caller's knowledge.
+ * Connects for code that answers a client. While Redis is away, commands fail at once instead of waiting. If the reply to a
+ * command is lost, ioredis does not send the command again: it fails, and the caller decides whether to repeat it.
  */
 export function connectForRequests(target: RedisTarget, log: Logger): Redis {
   return confirmedByReplicas(
@@ -43,7 +46,7 @@ const failsFast = (target: RedisTarget) =>
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
+    // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive until then.
     disconnectTimeout: 500,
     reconnectOnError: (error: Error) => isOfOtherPrimary(error, target),
   }) satisfies RedisOptions;
@@ -62,7 +65,10 @@ export function connectForWork(target: RedisTarget, log: Logger): Redis {
   return confirmedByReplicas(open(target, options, log), target, { waits: true });
 }
 
-/** Makes all replicas confirm the writes of scripts on this connection, if the deployment requires it. */
+/**
+ * Makes all replicas confirm the writes of scripts on this connection, if the deployment requires it (durability
+ * `replicated`).
+ */
 function confirmedByReplicas(redis: Redis, target: RedisTarget, { waits }: { waits: boolean }): Redis {
   if (!("finder" in target) || target.confirmed === undefined) return redis;
   const { minReplicas, prefix } = target.confirmed;
@@ -97,8 +103,8 @@ function open(
 const SOCKET_URL = /^unix:\/\/(\/.*)$/s;
 
 /**
- * Returns whether the error says that the server is not, or no longer, the primary. If this connection looks up its primary,
- * ioredis then looks it up again.
+ * Returns whether the error says that the server is not, or no longer, the primary. ioredis then reconnects. A connection
+ * that looks up its primary looks it up again before that.
  */
 function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
   if (!("finder" in target)) return error.message.includes("READONLY");
@@ -108,8 +114,8 @@ function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
 }
 
 /**
- * Opens a second connection with other options. Its errors are not logged, because the first connection logs the state of
- * this Redis.
+ * Opens a second connection to the same Redis, with other options. Its errors are not logged, because the first connection
+ * already logs when this Redis goes away and returns.
  */
 export function connectBeside(redis: Redis, options: RedisOptions): Redis {
   const beside = redis.duplicate(options);
@@ -119,8 +125,8 @@ export function connectBeside(redis: Redis, options: RedisOptions): Redis {
 }
 
 /**
- * Closes a connection whose SELECT is refused, before anything else is sent on it. ioredis would continue in database 0,
- * which may belong to another deployment.
+ * Closes a connection whose SELECT is refused, before any other command is sent on it. Otherwise ioredis would continue in
+ * database 0, which may belong to another deployment.
  */
 export function inItsDatabase(redis: Redis): Redis {
   redis.on("error", (error: Error) => {
@@ -130,8 +136,8 @@ export function inItsDatabase(redis: Redis): Redis {
 }
 
 /**
- * Limit on listeners, above which Node warns of a leak. During reloads, old and new configurations of a process part use the
- * same connections.
+ * Number of listeners above which Node warns of a leak. It is higher than Node's default: during a reload, both the old and
+ * the new configuration of a process part listen on the same connection.
  */
 const LISTENERS_MAX = 30;
 
@@ -152,7 +158,7 @@ function logged(redis: Redis, log: Logger): Redis {
 
 /**
  * Maximum number of commands that are sent together. Without a limit, many replies that arrive at once would cause one large
- * batch, and this process and Redis would alternate instead of working in parallel.
+ * batch of commands. Redis would then wait while this process prepares the batch, and this process while Redis runs it.
  */
 const BATCH_MAX = 16;
 /** A command with this many arguments is itself a batch (batches.ts), and is sent at once. */
@@ -161,9 +167,9 @@ const LONG_WORDS = 30;
 type WriteableStream = Parameters<Redis["sendCommand"]>[1];
 
 /**
- * A connection that sends the commands of one turn of the event loop in few writes, because each write is a system call and
- * costs more than most commands. Order, replies and failures are the same as without batches. ioredis' auto-pipelining is
- * different: it delays commands until the previous batch is answered.
+ * A connection that sends the commands of one turn of the event loop in few writes to the socket. Each write is a system
+ * call, which costs more than most commands. Order, replies and failures of the commands are the same as with one write each.
+ * ioredis' auto-pipelining is not used, because it delays commands until the previous batch is answered.
  */
 class BatchingRedis extends Redis {
   #held = 0;

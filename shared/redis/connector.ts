@@ -13,7 +13,9 @@ export type Login = {
   readonly tls?: TlsSettings | undefined;
 };
 
-/** TLS of a connection. Without `serverName` the certificate must name the host. */
+/**
+ * TLS settings of a connection. The server's certificate must be for `serverName` if it is given, or otherwise for the host.
+ */
 type TlsSettings = {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
@@ -21,7 +23,7 @@ type TlsSettings = {
   readonly serverName?: string | undefined;
 };
 
-/** Servers that know the address of the primary. */
+/** Servers that are asked for the address of the primary, and which primary they are asked for. */
 export type Finder =
   | {
       readonly kind: "sentinels";
@@ -30,21 +32,24 @@ export type Finder =
       /** Login for the sentinels themselves. */
       readonly login: Login;
     }
-  /** Nodes of a Redis Cluster. The primary is the node that has the slot of `key`. */
+  /** Nodes of a Redis Cluster. The primary is the node that has the slot of `key`: all keys of a partition are in this slot. */
   | { readonly kind: "nodes"; readonly servers: readonly ServerAddress[]; readonly key: string };
 
 /** A Redis whose primary is looked up for each connection. */
 export type PrimaryLookup = Login & {
   readonly finder: Finder;
-  /** Maps addresses that sentinels and nodes report, `host:port`, to the addresses to use instead. */
+  /** Maps an address (`host:port`) that sentinels or nodes report to the address at which this process reaches that server. */
   readonly natMap?: Readonly<Record<string, ServerAddress>> | undefined;
-  /** Set if all replicas must confirm writes: the minimum number of replicas, and the prefix of all keys. */
+  /**
+   * Set if all replicas must confirm writes (durability `replicated`): the minimum number of replicas, and the prefix of all
+   * keys.
+   */
   readonly confirmed?: { readonly minReplicas: number; readonly prefix: string } | undefined;
 };
 
 /** Time limit for the answer of one sentinel or node. */
 const ASK_MS = 1000;
-/** Time limit from the opening of a connection until the server has shown that it is a primary. */
+/** Time limit within which a server, after its connection is opened, must show that it is the primary. */
 const OPEN_MS = 3000;
 
 type ErrorEmitter = Parameters<AbstractConnector["connect"]>[0];
@@ -53,8 +58,8 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 type SocketOptions = Pick<RedisOptions, "host" | "port" | "family" | "path" | "tls">;
 
 /**
- * Opens a socket with a handler for all of its errors. ioredis handles only the first one. Node may emit a second, for
- * example an alert of the server after a certificate was refused.
+ * Opens a socket with a handler for all of its errors. ioredis handles only the first error. Node may emit a second one, for
+ * example an alert that the server sends after its certificate was refused. Without a handler, it would end the process.
  */
 function openSocket({ host, port, family, path, tls }: SocketOptions): Stream {
   const place = path ? { path } : ({ host, port, family } as TcpNetConnectOpts);
@@ -78,9 +83,9 @@ export class ServerConnector extends AbstractConnector {
 }
 
 /**
- * Returns a class that connects ioredis to the primary, and looks the primary up for each connection. ioredis ends for good
- * if `connect` rejects. So a failed lookup resolves with a closed socket: ioredis reports `firstError` and tries again,
- * unless `disconnect()` was called.
+ * Returns a class that connects ioredis to the primary. It looks the primary up for each connection. If `connect` rejected,
+ * ioredis would never try again. So a failed lookup resolves with a closed socket: ioredis then reports `firstError` and
+ * tries again, unless `disconnect()` was called.
  */
 export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => AbstractConnector {
   return class extends AbstractConnector {
@@ -134,7 +139,10 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
   };
 }
 
-/** Converts TLS settings for Node. The server gets `serverName`, or else the host if it is not an IP address (SNI). */
+/**
+ * Converts TLS settings for Node. As the name for SNI, the server gets `serverName`, or otherwise the host if it is not an IP
+ * address.
+ */
 export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""): ConnectionOptions {
   const servername = serverName ?? (isIP(host) === 0 ? host : "");
   return {
@@ -146,8 +154,8 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
 }
 
 /**
- * Finds the primary: the address that a majority of the sentinels names, or that nodes of a Cluster name most often. Otherwise
- * throws with the answers of all servers.
+ * Finds the primary. With sentinels, it is the address that a majority of them names. With a Cluster, it is the address that
+ * the nodes name most often. If there is none, throws an error with the answers of all servers.
  */
 export async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
   const { servers, kind } = lookup.finder;
@@ -181,7 +189,7 @@ const UNKNOWN: Readonly<Record<Finder["kind"], string>> = {
   nodes: "no node of the cluster names the primary",
 };
 
-/** Asks a server for the primary. Throws the reason if it does not name one. */
+/** Asks a sentinel or a node for the address of the primary. Throws the reason if it does not name one. */
 function askForPrimary(
   server: ServerAddress,
   lookup: PrimaryLookup,
@@ -205,7 +213,7 @@ export type AskServer = <Answer>(
 ) => Promise<Answer>;
 
 /**
- * Creates the function that asks a server with the deployment's login. The server's address may be one that another server
+ * Creates the function that asks a server, with the deployment's login. Callers may pass an address that another server
  * reports, because `natMap` is applied to it.
  */
 export function createAskServer(lookup: PrimaryLookup, ended: AbortSignal): AskServer {
@@ -248,7 +256,7 @@ export async function ask<Answer>(
   throw outcome.kind === "failed" ? (reason ?? outcome.error) : new Error(`no answer within ${ASK_MS} ms`);
 }
 
-/** Converts the user and TLS of a connection for ioredis. */
+/** Converts the user, password and TLS settings of a connection to options of ioredis. */
 export function loginOptions(
   { username, password, tls }: Login,
   host?: string,
@@ -276,7 +284,7 @@ async function askNode(redis: Redis, key: string, { host }: ServerAddress): Prom
   const [, , owner] = ranges.find(([first, last]) => first <= slot && slot <= last) ?? [];
   if (owner === undefined) throw new Error(`no node has slot ${slot}`);
   const [named, port] = owner;
-  // A node that does not know its own host omits it. The host that was asked is then the right one.
+  // A node that does not know its own host leaves it out. It then means itself, so the host that was asked is the right one.
   return { host: ["", "?"].includes(named ?? "") ? host : named, port };
 }
 

@@ -4,16 +4,18 @@ import { isUnknownScript, proverOf, type ScriptCall, type Sent, send } from "./p
 import type { Decode } from "./reply.ts";
 import { fromScript } from "./unreadable.ts";
 
-/** An argument in ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
+/** An argument of a script, in ARGV. Booleans are sent as 1 and 0, and undefined as empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
 
 type Constant = string | number | boolean;
 type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Constant>>>>;
 
 /**
- * Whether a failover may lose the writes of a script. `needed`: no, because a loss would repeat an effect outside of Redis,
- * or make an answer false. The script resolves once its writes are proven (prover.ts). `reads`: the script only reads.
- * `expendable`: yes, because lost writes are repeated, or they only affect counts, limits or speed.
+ * Whether a failover may lose the writes of a script.
+ *  - `needed`: It must not, because a loss would repeat an effect outside of Redis, or make an answer false. The script
+ *    resolves once its writes are proven (prover.ts).
+ *  - `reads`: The script writes nothing.
+ *  - `expendable`: It may, because lost writes are repeated, or they only affect counts, limits or speed.
  */
 export type Proof = "needed" | "reads" | "expendable";
 
@@ -24,7 +26,7 @@ type Definition<Keys extends string, Args extends string, Value> = {
   args?: Args;
   constants?: Constants;
   proof: Proof;
-  /** With "bytes", strings of the reply are Buffers. */
+  /** With "bytes", strings in the reply are Buffers, for replies that contain binary data. Default: "text". */
   strings?: "text" | "bytes";
   reply: Decode<Value>;
 };
@@ -100,7 +102,10 @@ export function defineScript<const Keys extends string, Value, const Args extend
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Parsed names: `ones` stand for one argument each, and `rest` may come any number of times. */
+/**
+ * Parsed `keys` or `args`. Each name in `ones` is one argument. `rest` is the name after three dots, which may come any
+ * number of times.
+ */
 type List = {
   readonly text: string;
   readonly ones: readonly string[];
@@ -128,7 +133,10 @@ function encode(word: Word): Sent {
   return typeof word === "boolean" ? Number(word) : word;
 }
 
-/** Matches comments, strings, `local` declarations, and names in capitals. Nothing is replaced in comments and strings. */
+/**
+ * Matches comments, strings, `local` declarations, and names in capitals. Comments and strings are matched only so that no
+ * name in them is replaced.
+ */
 const TOKEN =
   /--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\blocal (?<locals>[\w, ]+)|(?<![.\w])(?<name>[A-Z][A-Z\d_]+)\b(?<field>\.\w+)?/g;
 
@@ -167,7 +175,10 @@ function literal(value: Constant): string {
   return typeof value !== "string" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
 }
 
-/** Runs a script with the proof that it needs, if the connection has a prover. Otherwise a reply is enough. */
+/**
+ * Creates the function that runs a script on a connection. If the script needs a proof and the connection has a prover, the
+ * prover runs it. Otherwise Redis' reply is enough.
+ */
 function toRun(redis: Redis, proof: Proof): (call: ScriptCall) => Promise<unknown> {
   const prover = proof === "needed" ? proverOf(redis) : undefined;
   return prover === undefined ? (call) => evaluate(redis, call) : (call) => prover.run(call);

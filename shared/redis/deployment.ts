@@ -13,7 +13,7 @@ import type { Partition, Partitioned } from "./partition.ts";
 import raiseLastReportLua from "./raise-last-report.lua";
 import { integer, nothing, numeric, optional, text, tuple } from "./reply.ts";
 
-/** Format of the day (UTC) at the beginning of an id. */
+/** Example of the day (UTC) at the beginning of a deployment's id. Only its length is used. */
 const DAY = "2026-11-07";
 
 export function newDeploymentId(): string {
@@ -23,8 +23,8 @@ export function newDeploymentId(): string {
 const DAY_MS = 86_400_000;
 
 /**
- * Returns whether this may be the first start of the deployment, so that Redis may be empty. The day in the deployment's id
- * must be at most one day from today.
+ * Returns whether this may be the first start of the deployment, in which case Redis may be empty. It may be if the day in
+ * the deployment's id is at most one day from today.
  */
 function isNew(id: string): boolean {
   const age = Date.now() - Date.parse(id.slice(0, DAY.length));
@@ -53,32 +53,42 @@ const RAISE = defineScript({
   reply: nothing,
 });
 
-/** The deployment as a process saw it last: the times of its adoption and of its last report, unix ms by Redis' clock. */
+/**
+ * The deployment's data as this process saw it last: its id, and the times of its last adoption and last report, unix ms by
+ * Redis' clock.
+ */
 const Seen = z.strictObject({ id: z.string(), adopted: z.int(), at: z.int() });
 type Seen = z.infer<typeof Seen>;
 
 export type DeploymentOptions = {
-  /** Id in the configuration. Default: the first id that this process sees. */
+  /** Id of the deployment, from the configuration. Default: the id that this process finds first. */
   id?: string | undefined;
   /** File that stores what this process has seen. */
   stateFile?: string | undefined;
   /** True if an empty or older Redis may be used. */
   acceptsLoss?: boolean;
-  /** Maximum age in ms of the writes that a failover may lose. */
+  /**
+   * Maximum age in ms of the writes that a failover may lose. Data that is older than expected by at most this time is
+   * accepted.
+   */
   lossMs?: number;
-  /** Time in ms for which all checks must pass before this process may raise the time of the last report. */
+  /** Time in ms for which all checks must pass before this process may raise the time of the last report (see `reportArgs`). */
   settledMs?: number;
 };
 
 const SAVE_EVERY_MS = 10_000;
 const SETTLED_MS = 10_000;
-/** If the last check is longer ago than this, Redis may have had other data in between. */
+/**
+ * Maximum time between two checks that passed. If it was longer, Redis may have had other data in between, so the time for
+ * which all checks have passed starts again.
+ */
 const GAP_MS = 5000;
 
 /**
- * Distinguishes the deployment's data in Redis from data that is missing, old or another deployment's. The data has the id of
- * its deployment, and the time when a process last reported to Redis. Each process remembers the newest time that it saw:
- * data with an earlier time is old. An adoption (adopt.ts) counts as newer than all reports before it.
+ * Checks whether the data in Redis is the newest data of this deployment. If it is missing, old or another deployment's, it
+ * is refused. The data has the id of its deployment, and the time when a process last reported to Redis. Each process
+ * remembers the newest time that it saw: data with an earlier time is old. An adoption (adopt.ts) counts as newer than all
+ * reports before it.
  */
 export class Deployment {
   readonly #options: DeploymentOptions;
@@ -91,10 +101,13 @@ export class Deployment {
   #passesSince = 0;
   #savedAt = Number.NEGATIVE_INFINITY;
   #isSaved = true;
-  /** Suffix of the temporary file of this process, because processes may share a state file. */
+  /**
+   * Suffix of the temporary file to which this process writes its state before it renames it. Processes may share a state
+   * file, so each has its own suffix.
+   */
   readonly #writer = randomBytes(4).toString("hex");
 
-  /** `control` has the list of the partitions in use; without it there is only one partition. */
+  /** `control` is partition 0, which has the list of the partitions in use. If it is absent, there is only one partition. */
   constructor(options: DeploymentOptions, log: Logger, control?: Partition) {
     this.#options = options;
     this.#log = log;
@@ -115,7 +128,7 @@ export class Deployment {
   }
 
   /**
-   * Arguments with which a script compares the data with what this process has seen (older.lua). `id` is empty until an id is
+   * Arguments for a script that compares the data with what this process has seen (older.lua). `id` is empty until an id is
    * known.
    */
   get #words() {
@@ -125,9 +138,9 @@ export class Deployment {
   }
 
   /**
-   * Arguments with which a script raises the time of the last report (last-report.lua). The script raises nothing until
-   * `isSettled`, because another process may have seen newer data. A raised time would make an old copy of the data look new
-   * to that process.
+   * Arguments for a script that raises the time of the last report (last-report.lua). The script does not raise it until
+   * `isSettled`. Redis may hold an old copy of the data, which only another process can recognize, because it has seen newer
+   * data. A raised time would make this copy look new to that process.
    */
   get reportArgs() {
     const { settledMs = SETTLED_MS } = this.#options;
@@ -137,8 +150,8 @@ export class Deployment {
   }
 
   /**
-   * Creates the function that raises the time of the last report in a partition other than 0. Processes send reports
-   * only to partition 0.
+   * Creates the function that raises the time of the last report in a partition other than 0. There it must be raised
+   * separately, because processes send their reports only to partition 0.
    */
   createRaise({ redis, keys: { layout, deployment } }: Partition): () => Promise<void> {
     const raise = RAISE.on(redis);
@@ -146,8 +159,8 @@ export class Deployment {
   }
 
   /**
-   * Creates the check of the data. It throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`,
-   * it may assign an empty Redis, or data without a deployment id, to the deployment.
+   * Creates the function that checks the data. It throws `start.wrong_redis` if the data is not the deployment's newest. With
+   * `claims`, it may assign an empty Redis, or data without a deployment id, to the deployment.
    */
   createCheck(
     { redis, keys, index, count }: Partition,
@@ -181,13 +194,16 @@ export class Deployment {
     };
   }
 
-  /** Creates the function that lists a partition as in use. Call that function once the partition's layout is claimed. */
+  /**
+   * Creates the function that adds a partition to the list of the partitions in use. Call that function once the partition's
+   * layout is claimed.
+   */
   createNoteBegun({ index }: Partition): () => void {
     const begun = this.#begunOf(index);
     return () => void begun?.add(this.#words.id).catch(() => {});
   }
 
-  /** Returns the list of partitions in use; undefined for partition 0, which is not on its own list. */
+  /** Returns the functions for the list of partitions in use. Undefined for partition 0, which is not on its own list. */
   #begunOf(index: number) {
     return this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
   }
@@ -202,7 +218,7 @@ export class Deployment {
 
   /**
    * Remembers the newest state of the deployment that Redis has reported. An older state is ignored, unless `acceptsLoss` is
-   * set. It may arrive late, because replies on several connections may arrive in another order than Redis sent them.
+   * set. Replies on different connections may arrive in another order than Redis sent them, so an older state may come last.
    */
   #remember(found: Seen): void {
     const now = performance.now();
@@ -237,7 +253,10 @@ export function unauditedIn({ all }: Partitioned<Deployment>): number | undefine
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-/** Reads and extends the list of partitions in use. If a listed partition is empty, it has lost its data. */
+/**
+ * Creates functions that read and extend the list of partitions in use, which is in partition 0. If a partition is on the
+ * list but its Redis is empty, it has lost its data. If it is not on the list, it is new.
+ */
 function createBegun(index: number, { redis, keys }: Partition) {
   let isListed = false;
   return {
@@ -272,8 +291,8 @@ export function registerDeployment(metrics: Metrics, deployments: Partitioned<De
 }
 
 /**
- * Creates the check for a process that writes. It checks the deployment before the layout, so that nothing is written to a
- * wrong Redis.
+ * Creates the check of a partition's data for a process that writes. It checks the deployment before it claims the layout, so
+ * that nothing is written to a wrong Redis.
  */
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });

@@ -17,7 +17,10 @@ import {
   UNBOUNDED,
 } from "./server-state.ts";
 
-/** Maps the error code of a failed check to the error code that requests get. */
+/**
+ * Maps the error code of a failed check of the server to the code of the error that requests get. Any other code becomes
+ * `queue.not_durable`.
+ */
 const REFUSALS: Partial<Record<ErrorCode, ErrorCode>> = {
   "start.redis_denied": "queue.denied",
   "start.wrong_redis": "queue.wrong_redis",
@@ -30,20 +33,26 @@ type State =
   | { readonly kind: "refused"; readonly error: AppError }
   | { readonly kind: "ready"; readonly server: ServerState };
 
-/** Number of bytes read from a connection, and when this number was first seen. */
+/**
+ * Number of bytes that this process has read from a connection, and when this number was first seen. While it stays the same,
+ * the server is silent.
+ */
 type Heard = { readonly at: number; readonly bytes: number };
 
-/** Time for which Redis is reported as full after it refused a write. */
+/** Time for which this process reports Redis as full after a write was refused for lack of memory or disk. */
 const FULL_MS = 10_000;
 /** Time for which this process refuses work after a denied write. */
 const DENIED_MS = 5000;
-/** Time for which an answer of the server is trusted. */
+/** Time for which a check of the server counts as recent. */
 const FRESH_MS = 1000;
 
 /** Once one partition can be used, a starting process waits at most this long for the others. */
 const OTHERS_MS = 2000;
 
-/** Resolves once one partition can be used and the others had time to answer. Rejects if one of them must not be used. */
+/**
+ * Resolves once all partitions can be used, or one can and the others had some time for their first check. Rejects if one of
+ * them must not be used.
+ */
 export async function firstCheckOf(all: readonly Pick<DurableRedis, "firstCheck">[]): Promise<void> {
   const checks = all.map(({ firstCheck }) => firstCheck);
   const [first] = checks;
@@ -53,14 +62,17 @@ export async function firstCheckOf(all: readonly Pick<DurableRedis, "firstCheck"
 }
 
 /**
- * A connection whose writes are known to be on disk. It checks the server periodically. `write` throws before the first check
- * has passed, while Redis is away, while its settings cannot keep what a 202 promises, and while it has the data of another
- * layout.
+ * A connection to Redis that checks periodically whether its writes are safe on disk. `write` throws before the first check
+ * has passed and while Redis is away. It also throws while Redis' settings cannot keep what a 202 promises, and while Redis
+ * has data of another layout.
  */
 export class DurableRedis {
   readonly redis: Redis;
   readonly mode: DurabilityMode;
-  /** Resolves when the first check has passed; rejects if the first Redis reached has wrong settings or another layout. */
+  /**
+   * Resolves when the first check has passed. Rejects if the first Redis that was reached has wrong settings or another
+   * layout.
+   */
   readonly firstCheck: Promise<void>;
   readonly #checkData: (() => Promise<unknown>) | undefined;
   readonly #onUsable: (() => void) | undefined;
@@ -92,13 +104,19 @@ export class DurableRedis {
   }: {
     redis: Redis;
     mode: DurabilityMode;
-    /** Reads a key. Throws if the data is not for this release (layout.ts), or if this node of a Cluster lacks our keys. */
+    /**
+     * Checks the data by reading a key. Throws if the data is not for this release (layout.ts), or if this node of a Cluster
+     * does not have our keys.
+     */
     checkData?: () => Promise<unknown>;
     /** Called when the first check has passed, and each time Redis becomes usable again. */
     onUsable?: () => void;
     log: Logger;
     checkEveryMs?: number | "on demand";
-    /** Returns the time in ms for which Redis may be busy with other connections and silent on this one. */
+    /**
+     * Returns the time in ms for which Redis may be silent on this connection, because it is busy with a large write on
+     * another one. Default: 0.
+     */
     patienceMs?: () => number;
   }) {
     this.redis = redis;
@@ -153,7 +171,8 @@ export class DurableRedis {
   }
 
   /**
-   * Notes that Redis denied a write. Checks do not test the right to write, so this process refuses work for some seconds.
+   * Notes that Redis denied a write. The checks do not notice this, because they write nothing. So this process refuses work
+   * for some seconds even if they pass.
    */
   noteDenied(error: unknown): void {
     this.#deniedAt = performance.now();
@@ -176,7 +195,7 @@ export class DurableRedis {
     if (performance.now() - this.#checkedAt >= FRESH_MS) await this.#check();
   }
 
-  /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
+  /** Runs a write and resolves once it is on disk. If it rejects, the write may have happened or not. */
   async write<Result>(command: () => Promise<Result>): Promise<Result> {
     this.assertUsable();
     return await command();
@@ -196,7 +215,7 @@ export class DurableRedis {
     if (this.#timer !== undefined) void this.#check();
   };
 
-  /** Handles an error on connecting, such as no answer or a refused login. */
+  /** Handles an error of the connection, such as no answer or a refused login. */
   readonly #onError = (error: Error): void => {
     const failure = failureOf(error);
     const reason = messageOf(error);
@@ -231,7 +250,8 @@ export class DurableRedis {
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
     if (this.isUsable && !wasUsable) this.#onUsable?.();
-    // A starting process waits if this is a wrong Redis: the right one may replace it without a restart of the process.
+    // If this is a wrong Redis, a starting process keeps waiting: the right Redis may replace it without a restart of the
+    // process.
     if (next.kind === "refused" && next.error.code !== "start.wrong_redis")
       this.#settleFirst?.reject(next.error);
   }
@@ -250,7 +270,8 @@ export class DurableRedis {
       if (failureOf(error) === "denied")
         return { kind: "refused", error: deniedAs("start.redis_denied", error) };
       if (messageOf(error).includes("timed out")) {
-        // After a suspension of this process, the timeout fires before replies that have already arrived are read.
+        // After a suspension of this process, the timeout can fire although the reply has arrived, because it was not read
+        // yet. So this waits until it is read.
         await nextTurn();
         const hasMoved = this.#lastHeard() !== heard;
         if (hasMoved || performance.now() - heard.at < this.#patienceMs()) return this.#state;
@@ -260,16 +281,17 @@ export class DurableRedis {
     }
   }
 
-  /** Returns when the newest data arrived on this connection. The object is the same until more data arrives. */
+  /**
+   * Returns when the newest data arrived on this connection. The returned object stays the same until more data arrives, so
+   * callers can compare it.
+   */
   #lastHeard(): Heard {
     const { bytesRead } = this.redis.stream;
     if (bytesRead !== this.#heard.bytes) this.#heard = { at: performance.now(), bytes: bytesRead };
     return this.#heard;
   }
 
-  /**
-   * Reconnects, because a silent connection may be dead without having closed. A new connection shows whether Redis is alive.
-   */
+  /** Reconnects. The silent connection may be dead although it was never closed. A new one shows whether Redis is alive. */
   #reconnect(): void {
     this.#log.warn("redis.unresponsive");
     this.redis.disconnect(true);

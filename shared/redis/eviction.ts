@@ -17,13 +17,19 @@ import { readServerState, type ServerState } from "./server-state.ts";
  * (even-if-full.lua). A Redis without `maxmemory` never counts as too full.
  */
 
-/** Payments are refused above this fraction of the limit for webhooks. */
+/**
+ * The payment gateway refuses payments above this fraction of the limit for webhooks. So payments are refused before
+ * webhooks.
+ */
 export const PAYMENTS_PART = 0.9;
 
 /** Kinds of data, in the order of their eviction. */
 type Evicted = "kept" | "answers" | "results" | "history";
 
-/** Returns the fraction of `maxmemory` above which each kind is evicted. Above `webhooks`, new webhooks are refused. */
+/**
+ * Returns, for each kind of data, the fraction of `maxmemory` above which it is evicted. `webhooks` is the fraction above
+ * which new webhooks are refused, so all others are below it.
+ */
 export function evictionThresholds(webhooks: number): Record<Evicted, number> {
   return {
     kept: Math.min(0.65, 0.775 * webhooks),
@@ -35,7 +41,10 @@ export function evictionThresholds(webhooks: number): Record<Evicted, number> {
 
 const CHECK_EVERY_MS = 1000;
 
-/** New data is kept again once the used memory is below this fraction of the limit that it had exceeded. */
+/**
+ * An eviction ends, and new data of its kind is kept again, once the used memory is below this fraction of the limit that was
+ * exceeded.
+ */
 const RESUME_BELOW_PART = 0.95;
 
 /** Frees at least `bytes`; resolves with the number of evicted items, 0 if none is left. */
@@ -48,7 +57,7 @@ type Options = {
   durable: DurableRedis;
   /** The fraction of Redis' `maxmemory` above which this kind of data is evicted. */
   above: number;
-  /** Called each time Redis becomes too full. Returns the function that evicts. */
+  /** Called each time Redis becomes too full for this kind of data. Returns the function that evicts it. */
   begin: () => Evict;
   log: Logger;
 };
@@ -58,7 +67,7 @@ export class Evictor {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
   #checking = false;
-  /** Undefined while Redis has capacity. */
+  /** The running eviction, with the number of items that it has evicted. Undefined while Redis has capacity. */
   #eviction: { evict: Evict; gone: number } | undefined;
 
   constructor(options: Options) {

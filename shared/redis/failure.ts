@@ -10,7 +10,10 @@ import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-erro
  */
 export type RedisFailure = "unsent" | "lost" | "failover" | "full" | "denied";
 
-/** Error texts of ioredis and Redis. The first match counts. */
+/**
+ * Patterns of the error texts of ioredis and Redis, with the kind of failure that they mean. The first pattern that matches
+ * counts.
+ */
 const MESSAGES: readonly (readonly [RedisFailure, RegExp])[] = [
   ["unsent", /enableOfflineQueue|isn't writeable/],
   [
@@ -26,14 +29,17 @@ const MESSAGES: readonly (readonly [RedisFailure, RegExp])[] = [
 ];
 
 /**
- * Matches the error of a script that lacks the right to one of its commands. The script stops at that command, and its
- * earlier writes stay.
+ * Matches the error of a script whose user lacks the right to one of its commands. The script stops at that command, and its
+ * earlier writes stay, so it may have changed something.
  */
 const WITHIN_SCRIPT = /\bscript\b/i;
 
 const passing = new WeakSet<Error>();
 
-/** Marks an error as a failover: the server is no longer the primary, and the connection looks up the new one. */
+/**
+ * Marks an error as the consequence of a failover: the server is no longer the primary, and the connection looks up the new
+ * one.
+ */
 export function notePassing(error: Error): Error {
   passing.add(error);
   return error;
@@ -47,7 +53,7 @@ export function failureOf(error: unknown): RedisFailure | undefined {
   return MESSAGES.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
 }
 
-/** Returns whether the command has certainly changed nothing. */
+/** Returns whether the error shows that the command has changed nothing. */
 export function isUnwritten(error: unknown): boolean {
   const failure = failureOf(error);
   if (error instanceof AppError) return failure === undefined;
@@ -55,14 +61,20 @@ export function isUnwritten(error: unknown): boolean {
   return failure !== undefined && failure !== "lost";
 }
 
-/** Returns whether the same command fails until a setting changes or space is freed. Repeating it is then useless. */
+/**
+ * Returns whether the same command would fail again until an operator changes a setting or space is freed. Repeating it is
+ * then useless.
+ */
 export function isLasting(error: unknown): boolean {
   if (error instanceof AppError) return error.code === "queue.denied";
   const failure = failureOf(error);
   return failure === "denied" || failure === "full";
 }
 
-/** Returns a known failure of Redis as `queue.denied` or `queue.unavailable`; any other error unchanged. */
+/**
+ * Converts a known failure of Redis to an error with the code `queue.denied` or `queue.unavailable`. Returns any other error
+ * unchanged.
+ */
 export function unlessRedis(error: unknown): unknown {
   const failure = failureOf(error);
   if (failure === undefined || error instanceof AppError) return error;
@@ -109,7 +121,7 @@ function whatIsDenied(message: string, cause: unknown): readonly [what: string, 
   ];
 }
 
-/** Returns whether the failed command was the SELECT with which a connection begins. */
+/** Returns whether the failed command was SELECT, which ioredis sends first on a connection to choose the database. */
 export function isOfSelect(error: unknown): boolean {
   return (error as { command?: { name?: string } } | undefined)?.command?.name === "select";
 }

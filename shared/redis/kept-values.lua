@@ -5,14 +5,15 @@
 -- change both with the values. An expired value is counted until a script evicts it, so the count is never too low. A script
 -- that includes this file must define `now`, and may keep values of only one set.
 
--- Measured memory of a kept value in addition to its bytes: its key of 34 bytes, the key's expiry and the entry in the
--- index.
+-- Memory that Redis needs for a kept value in addition to the value's bytes, as measured: the key of 34 bytes, its expiry,
+-- and the entry in the index.
 local OVERHEAD_BYTES = 320
 -- Maximum number of values that a new value evicts. If that does not free enough, the new value is not kept.
 local STEPS_MAX = 100
 
--- Evicts expired values, and then the oldest ones until the rest takes at most `bytesMax`. The number of steps is limited.
--- Returns the number of evicted values, and the size of the others. Its first write needs no memory, so a full Redis runs it.
+-- Evicts expired values, and then the oldest ones until the rest takes at most `bytesMax`. One call evicts at most STEPS_MAX
+-- values. Returns the number of evicted values, and the size of the others. Its first write needs no memory, so a full Redis
+-- runs it.
 local function evict(index, count, prefix, bytesMax)
   local kept, gone = tonumber(redis.call('GET', count) or 0), 0
   while gone < STEPS_MAX do
@@ -20,7 +21,8 @@ local function evict(index, count, prefix, bytesMax)
     if not oldest[1] or (tonumber(oldest[2]) > now and kept <= bytesMax) then break end
     local bytes, id = string.match(oldest[1], '^(%d+) (.*)$')
     redis.call('ZREM', index, oldest[1])
-    -- If the size differs from the entry, a newer value has replaced the old one. The newer value has its own entry, and stays.
+    -- If the stored size differs from the one in the entry, a newer value has replaced the old one under the same key. The
+    -- newer value has its own entry, and stays.
     if redis.call('STRLEN', prefix .. id) == bytes - OVERHEAD_BYTES then redis.call('DEL', prefix .. id) end
     kept, gone = kept - bytes, gone + 1
   end
@@ -29,7 +31,8 @@ local function evict(index, count, prefix, bytesMax)
 end
 
 -- Keeps a value for `ms` under `key`, which ends with `id`. Returns whether the value is kept. It is not kept if it is empty,
--- or if an eviction does not make enough space. The first call in a script evicts expired values.
+-- or if an eviction does not free enough space. The first call in a script always evicts expired values. Later calls evict
+-- only if the new value would exceed `bytesMax`.
 local kept
 local function keep(id, value, ms, bytesMax, key, index, count)
   bytesMax = tonumber(bytesMax)

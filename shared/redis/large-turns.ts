@@ -3,22 +3,25 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { BoundedMap } from "../platform/lifecycle/bounded-map.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** A write that waits for its turn, and the latest time at which it must begin. */
+/** A write that waits for its turn, and the latest time at which it can begin and still end by its deadline. */
 type Waiting = { lastBegin: number; begin: () => void };
 
 /**
- * Allows one large write at a time at a server, because Redis does nothing else while it reads, runs and syncs one. Two small
- * writes therefore have at most one large write between them. The next turn goes to the write with the earliest `lastBegin`.
- * A smaller write has an earlier one, because its caller waits less long for it, so it need not wait for all larger ones. No
- * write starves: a write that arrives late enough has a later `lastBegin` than those that wait.
+ * Allows only one large write at a time on a server. Redis does nothing else while it reads, runs and syncs a large write, so
+ * between two small writes there is at most one large one. The next turn goes to the waiting write with the earliest
+ * `lastBegin`. A smaller write has an earlier one, because its caller waits less long for it. So it need not wait for all
+ * larger ones. No write waits forever: writes that arrive much later have a later `lastBegin`.
  */
 export class LargeTurn {
   readonly #waiting = new Set<Waiting>();
   #isBusy = false;
-  /** Time in ms for which other connections may now be silent; 0 if no large write is running. */
+  /**
+   * Time in ms for which Redis may now be silent on other connections, because it is busy with a large write. 0 if none is
+   * running.
+   */
   patienceMs = 0;
 
-  /** Resolves when it is this write's turn. Throws `queue.unavailable` if that is later than `lastBegin`. */
+  /** Resolves when it is this write's turn. Throws `queue.unavailable` if its turn has not come by `lastBegin`. */
   async begin(lastBegin: number, clock: Clock): Promise<void> {
     if (!this.#isBusy) {
       this.#isBusy = true;
@@ -54,14 +57,17 @@ export class LargeTurn {
   }
 }
 
-/** Limit on remembered servers, above the number in a deployment. Servers come and go with failovers. */
+/**
+ * Maximum number of remembered servers. It is more than a deployment has at a time, because servers come and go with
+ * failovers.
+ */
 const SERVERS_MAX = 256;
 
-/** The `LargeTurn` of each server. Several partitions may share a server. */
+/** The `LargeTurn` of each server. Partitions that are on the same server share one. */
 export class LargeTurns {
   readonly #byServer = new BoundedMap<string, LargeTurn>(SERVERS_MAX);
 
-  /** Returns the `LargeTurn` of the connected server. All unconnected connections share one `LargeTurn`. */
+  /** Returns the `LargeTurn` of the server to which this connection is open. All connections that are not open share one. */
   at({ stream, options }: Redis): LargeTurn {
     const { remoteAddress, remotePort } = stream ?? {};
     const server = options.path ?? `${remoteAddress} ${remotePort}`;

@@ -13,11 +13,14 @@ import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
 
-/** If the connection is silent for this long, a PING on the other connection tests whether Redis answers. */
+/**
+ * If the connection for large writes is silent for this long, a PING on the connection for small writes tests whether Redis
+ * answers.
+ */
 const SILENT_MS = 1500;
 /**
- * Maximum time from the PING's answer to the next timeout of the silent connection, if no data moves on it. If the timeout
- * comes later, data has moved and restarted it.
+ * Maximum time from the answer to a PING until the next timeout, if the connection stays silent. If the next timeout comes
+ * later than this, some data has restarted it in between, so the connection was not silent.
  */
 const ANSWERED_MS = SILENT_MS + 300;
 const CHECK_EVERY_MS = 50;
@@ -28,18 +31,18 @@ type Options = {
   /** The partition with the connection for small writes. A second connection is opened with the first large write. */
   beside: Partition;
   deployment?: Deployment | undefined;
-  /** Shared between partitions that may be on the same server. */
+  /** The turns of large writes at each server. All partitions share them, because several partitions may be on one server. */
   turns?: LargeTurns;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Runs large writes, one at a time (large-turns.ts). A write always ends by its deadline, so that the memory of its bytes is
- * freed.
+ * Runs large writes, one at a time (large-turns.ts), on a connection of their own. A write always ends by its deadline,
+ * because the memory of its bytes must be freed then.
  */
 export class LargeWrites {
-  /** Partition `beside`, on the connection for large writes. */
+  /** The same partition as `beside`, but with the connection for large writes. */
   readonly partition: Partition;
   readonly #beside: Redis;
   readonly #durable: DurableRedis;
@@ -63,8 +66,9 @@ export class LargeWrites {
   }
 
   /**
-   * Waits for a turn, runs a write on `partition` and resolves once it is on disk. Settles by `until`. Throws an AppError
-   * if Redis did not receive the whole write, and therefore ran nothing. After any other error the write may have happened.
+   * Waits for a turn, runs a write on `partition` and resolves once it is on disk. It resolves or rejects by `until`. Throws
+   * an AppError if Redis did not receive the whole write, and therefore ran nothing. After any other error the write may have
+   * happened.
    */
   async write<Result>(
     command: () => Promise<Result>,
@@ -84,7 +88,10 @@ export class LargeWrites {
     }
   }
 
-  /** Returns the time in ms for which a large write may now silence other connections; 0 if none is running. */
+  /**
+   * Returns the time in ms for which Redis may now be silent on other connections, because a large write is running. 0 if
+   * none is running.
+   */
   patienceMs(): number {
     return this.#turns.at(this.#beside).patienceMs;
   }
@@ -101,12 +108,13 @@ export class LargeWrites {
   }
 
   /**
-   * Runs `work`. Destroys the connection at the deadline, or earlier if it is dead: it stays silent while Redis answers two
-   * PINGs on the other connection. One answer is not enough, because Redis may have begun to run this write after it. If
-   * Redis answers on neither connection, it may be busy with a large write of another gateway.
+   * Runs `work`. Destroys the connection at the deadline, or earlier if it seems dead: it stays silent while Redis answers
+   * two PINGs on the other connection. One answer is not enough: Redis may have begun to run this write just after it, and is
+   * silent until the write has run. If Redis answers on neither connection, it may be busy with a large write of another
+   * gateway, so the connection is kept.
    *
-   * Node's socket timeout starts again with each part of the write that is sent. Once all bytes are sent, the timeout for
-   * the reply grows with the size of the write.
+   * Node's socket timeout starts again with each part of the write that is sent. Once all bytes are sent, the timeout for the
+   * reply grows with the size of the write.
    */
   async #watched<Result>(
     turn: LargeTurn,
@@ -140,7 +148,7 @@ export class LargeWrites {
     };
     const onSilence = (): void => {
       const { bytesRead } = socket;
-      // After a suspension of this process, the timer fires before data that has already arrived is read.
+      // After a suspension of this process, the timeout can fire although data has arrived, because it was not read yet.
       setImmediate(() => {
         if (isOver || socket.bytesRead !== bytesRead) return;
         const isAgain = performance.now() - answeredAt < ANSWERED_MS;

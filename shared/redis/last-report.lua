@@ -1,5 +1,6 @@
--- Defines two functions. `raiseLastReport(now)` raises the time of the last report. `refusesData()` returns whether the
--- process must not use the data: it has another layout or deployment, or is older than data that the process has seen.
+-- Defines two functions. `raiseLastReport(now)` raises the time of the last report to `now`, if the process has seen the same
+-- data for long enough (`isSettled`, deployment.ts). `refusesData()` returns whether the process must not use the data: it
+-- has another layout or deployment, or is older than data that a process has seen.
 --@include "./older.lua"
 local deployment, adopted, at, expects = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'expects'))
 at = tonumber(at or 0)

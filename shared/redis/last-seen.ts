@@ -5,7 +5,10 @@ import noteSeenLua from "./note-seen.lua";
 import { toScored } from "./pages.ts";
 import { integer, list, nothing, text, tuple } from "./reply.ts";
 
-/* Functions for a sorted set of members that report periodically, by the time of their last report (Redis' clock). */
+/*
+ * Functions for a sorted set whose members report periodically that they are alive. The score is the time of a member's last
+ * report, by Redis' clock.
+ */
 
 const NOTE = defineScript({
   source: noteSeenLua,

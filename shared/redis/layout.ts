@@ -12,12 +12,15 @@ import { text } from "./reply.ts";
 import { fromScript, isUnreadable } from "./unreadable.ts";
 
 /**
- * Number of the layout of the keys in keys.ts. docs/decisions.md says which changes raise it: those that alter what is
- * settled, voided, refunded or run again.
+ * Number of the layout of the keys in keys.ts. It is raised only for changes after which data of the old layout would be
+ * settled, voided, refunded or run again differently (docs/decisions.md).
  */
 export const LAYOUT = 6;
 
-/** Number of the layout of the runner's keys. It is separate, because no upgrade empties these keys. */
+/**
+ * Number of the layout of the runner's keys. It is counted separately, because these keys are kept during an upgrade, while
+ * the other keys are emptied.
+ */
 export const RUNNER_LAYOUT = 1;
 
 /** Finds package.json by the package's name, so that sources and dist/ read the same file. */
@@ -26,8 +29,8 @@ const { version } = createRequire(import.meta.url)("postern/package.json") as { 
 export const RELEASE = version;
 
 /**
- * The stored layout. `release` is the release that wrote it. `durability` is set once a process has used replicated writes.
- * The layout of the runner's keys has no `partition`.
+ * The stored layout. `release` is the release that wrote it. `durability` is set once a process with durability `replicated`
+ * has claimed the layout. The layout of the runner's keys has no `partition`.
  */
 const Stored = z.object({
   layout: z.int(),
@@ -38,7 +41,7 @@ const Stored = z.object({
 
 type Place = Pick<Partition, "index" | "count">;
 
-/** Arguments with which a process claims its layout. */
+/** Arguments for the script with which a process claims its layout. */
 function claimOf(layout: number, replicated: boolean, place?: Place) {
   const partition = place && { index: place.index, count: place.count };
   const own = {
@@ -61,10 +64,10 @@ const CLAIM = defineScript({
 });
 
 /**
- * Creates the function with which a process that writes claims the layout. If the data has no layout, the claim writes the
- * layout of this release. If the data has another layout, the claim throws `start.layout_mismatch`. Both happen in one script:
- * if two releases start on an empty Redis, one is refused. Run the claim on each connection before the first write, because
- * Redis may have lost its data.
+ * Creates the function with which a process claims the layout before it writes. If the data has no layout, the claim writes
+ * the layout of this release. If the data has another layout, the claim throws `start.layout_mismatch`. One script does both,
+ * so that if two releases start on an empty Redis at once, one of them is refused. Run the claim on each new connection
+ * before the first write, because Redis may have lost its data.
  *
  * With `isChecked`, the data had an id at the last check. If the data now has neither layout nor id, Redis has lost it: the
  * claim throws `queue.unavailable` and writes nothing. Data with a layout but no id is from a release without ids.
@@ -87,10 +90,10 @@ export function createClaimLayout(
 }
 
 /**
- * Creates the function with which a runner claims the layout of its keys, which keep calls from running twice. Keys without
- * a layout are refused, because their writer is unknown. If a runner that has already claimed the layout finds none, Redis has
- * lost its data. The runner then writes the layout again, even if there are calls, because another process may have
- * stored a call first.
+ * Creates the function with which a runner claims the layout of its keys, which keep calls from running twice. If there are
+ * calls but no layout, the claim is refused, because it is unknown which release wrote them. But if a runner that has already
+ * claimed the layout finds none, Redis has lost its data. The runner then writes the layout again even if there are calls,
+ * because another runner may have stored a call since the loss.
  */
 export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => Promise<void> {
   const claim = CLAIM.on(redis);
@@ -106,8 +109,8 @@ export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => P
 }
 
 /**
- * Checks the layout for commands, which must not claim an empty Redis. Throws `start.layout_mismatch` if there is another
- * layout.
+ * Checks the layout for an operator's command, which must not claim an empty Redis. Throws `start.layout_mismatch` if there
+ * is another layout.
  */
 export async function checkLayout(partition: Partition): Promise<void> {
   const { redis, keys } = partition;
@@ -119,7 +122,10 @@ const WEAKER =
   "a failover can lose what this process writes: other processes of this deployment have all replicas confirm their writes. To fix this, " +
   'set durability = "replicated" in postern.toml, as they do (docs/redis.md)';
 
-/** Returns an empty text, which counts as another layout, if the key holds no string. Throws any other error. */
+/**
+ * Handles an error on reading the layout. If the key holds no string, returns an empty text, which then counts as another
+ * layout. Throws any other error.
+ */
 function unlessUnreadable(error: unknown): string {
   if (isUnreadable(fromScript(error))) return "";
   throw error;

@@ -1,11 +1,13 @@
 -- Reads to which deployment the data belongs, and how new it is. Returns the id ('' if the data has none), the times of the
--- last adoption and the last report, `expects`, and `unaudited` (adopt.lua). Returns nothing and changes nothing if the data
--- belongs to another partition, or has another layout and no id.
+-- last adoption and the last report, `expects`, and `unaudited` (adopt.lua). If the data belongs to another partition, or has
+-- another layout and no id, returns nothing and changes nothing.
 --
--- `expects` is the time of a newer report that the data lacks, or 0. If the data is older than what the process has seen, the
--- script sets `expects` to `seenAt`. Other processes, even those that have seen no data yet, then refuse the data too.
+-- `expects` is the time of a newer report that a process has seen but the data lacks, or 0. If the data is older than what
+-- this process has seen, the script sets `expects` to `seenAt`. Other processes, even those that have seen no data yet, then
+-- refuse the data too.
 --
--- `beginsEmpty` assigns an empty Redis to the deployment. `beginsKept` assigns it the data of a release that had no ids.
+-- With `beginsEmpty`, the script assigns an empty Redis to the deployment. With `beginsKept`, it assigns the data of a
+-- release that had no ids.
 --@include "./even-if-full.lua"
 --@include "./now.lua"
 --@include "./older.lua"

@@ -6,11 +6,14 @@ import { inPages, mergePages } from "./pages.ts";
 import type { Partitioned } from "./partition.ts";
 
 /*
- * Functions that read from all partitions and merge the results. If a partition cannot be read, they throw an error that
- * names the partition, or return its index: a part of the data must never look like the whole.
+ * Functions that read from all partitions and merge the results. A result with only a part of the data must never look
+ * complete. So if a partition cannot be read, they throw an error that names it, or return its index.
  */
 
-/** Asks all partitions in parallel. Throws `queue.unavailable` or `queue.denied` with the partition that cannot be asked. */
+/**
+ * Asks all partitions in parallel. If a partition cannot be asked, throws `queue.unavailable` or `queue.denied` with the
+ * index of that partition.
+ */
 export function askAll<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
@@ -42,8 +45,8 @@ export async function askOne<One, Answer>(
 }
 
 /**
- * Asks the partition with this index. Throws if partition 0 cannot be asked. If another partition cannot be asked, the
- * outcome has the error.
+ * Asks the partition with this index. If partition 0 cannot be asked, throws, because it has data that no other partition
+ * has. If another partition cannot be asked, returns the error in the outcome.
  */
 export async function tryOne<One, Answer>(
   each: Partitioned<One>,
@@ -57,7 +60,7 @@ export async function tryOne<One, Answer>(
   return { kind: "failed", error };
 }
 
-/** Answers of partitions, and errors of partitions that could not be asked, by their index. */
+/** Answers of the partitions, and errors of those that could not be asked, each by the partition's index. */
 type Reached<Answer> = { answers: Map<number, Answer>; unreached: Map<number, unknown> };
 
 /**
@@ -80,7 +83,10 @@ export async function askReachable<One, Answer>(
   return reached;
 }
 
-/** Reads items from all partitions and merges them. Each partition must yield its items in the order of `isBefore`. */
+/**
+ * Reads items from all partitions and merges them into one sequence in the order of `isBefore`. Each partition must yield its
+ * items in this order.
+ */
 export async function* mergeAll<One, Item>(
   each: Partitioned<One>,
   read: (one: One) => AsyncGenerator<Item>,
@@ -90,7 +96,7 @@ export async function* mergeAll<One, Item>(
   for await (const page of mergePages(sources, isBefore, 1)) yield* page;
 }
 
-/** Reads from the partition with this index. An error names the partition. */
+/** Reads from the partition with this index. If that fails, the error names the partition. */
 export async function* readIn<Item>(
   each: Partitioned<unknown>,
   index: number,
@@ -104,12 +110,12 @@ export async function* readIn<Item>(
   }
 }
 
-/** `next` is the place of the last item that was read, if there are more. */
+/** A page of items. If there are more items, `next` is the place of the last item that was read for this page. */
 type Page<Item, Place> = { items: readonly Item[]; next: Place | undefined };
 
 /**
- * Merges one page from each partition, and returns the first `limit` items. It leaves out items after the earliest `next`
- * of a page, because the partition of that page may have more items before them.
+ * Merges one page from each partition, and returns the first `limit` items. If a page has a `next`, its partition may have
+ * more items after that place, which are not read yet. So all items after the earliest `next` are left out.
  */
 export function mergedPage<Item, Place>(
   pages: readonly Page<Item, Place>[],

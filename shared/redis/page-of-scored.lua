@@ -1,6 +1,6 @@
--- Returns a page of a sorted set between two scores, in Redis' order: by score, then by member. The page begins after
--- `seenMember` with `seenScore`, which are both empty for the first page. The position of this member is searched again for
--- each page, because it and members before it may have been removed since.
+-- Returns a page of a sorted set's members between two scores, in Redis' order: by score, then by member. The page begins
+-- after `seenMember` with `seenScore`, the last member of the page before. Both are empty for the first page. The script
+-- searches for this member's position on each page, because it and members before it may have been removed since.
 local low = redis.call('ZCOUNT', KEYS.scored, '-inf', '(' .. ARGV.min)
 local high = redis.call('ZCOUNT', KEYS.scored, '-inf', ARGV.max) - 1
 local count, highest, score, last = tonumber(ARGV.count), ARGV.highestFirst == '1', ARGV.seenScore, ARGV.seenMember

@@ -37,8 +37,9 @@ type Walk = {
 };
 
 /**
- * Yields the members of a sorted set that follow `after`, in pages, in Redis' order: by score, then by member. A member whose
- * score changes meanwhile may come twice or not at all. Members that leave or arrive meanwhile do not shift the others.
+ * Yields the members of a sorted set that follow `after`, in pages, in Redis' order: by score, then by member. If a member's
+ * score changes between two pages, that member may come twice or not at all. Members that are removed or added between two
+ * pages cause no other member to be skipped or repeated.
  */
 export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncGenerator<Scored[]> {
   const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, highestFirst, size, after } = walk;
@@ -56,8 +57,8 @@ export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncG
 type Source<Item> = { pages: AsyncIterator<readonly Item[]>; page: readonly Item[]; at: number };
 
 /**
- * Merges sorted sources, whose pages must not be empty, into pages of `size`; only the last page may be shorter. Reads the
- * next page of a source only after all items of its previous page are merged.
+ * Merges sources, each sorted by `isBefore`, into pages of `size`; only the last page may be shorter. The sources' pages must
+ * not be empty. Reads the next page of a source only after all items of its previous page are merged.
  */
 export async function* mergePages<Item>(
   sources: readonly AsyncIterator<readonly Item[]>[],

@@ -4,8 +4,8 @@ import type { Redis } from "./connect.ts";
 import { type Keys, keysOf, PREFIX } from "./keys.ts";
 
 /**
- * Keys in one slot of a Redis Cluster, and the connection to it. Code that reads or writes keys is created for one partition,
- * so no script and no batch spans two.
+ * A part of the deployment's keys, and the connection to the Redis that has them. In a Redis Cluster, all keys of a partition
+ * are in one slot. Code that reads or writes keys is created for one partition, so no script and no batch uses keys of two.
  */
 export type Partition = {
   readonly redis: Redis;
@@ -20,17 +20,20 @@ export function partitionOf(redis: Redis, prefix = PREFIX, { index = 0, count = 
   return { redis, prefix, keys: keysOf(prefix), index, count };
 }
 
-/** Returns a log that names the partition, if there are several. */
+/** Returns a log that adds the partition's index to each line, if there are several partitions. */
 export function logOf({ index, count }: Pick<Partition, "index" | "count">, log: Logger): Logger {
   return count === 1 ? log : withFields(log, { partition: index });
 }
 
-/** Returns the share of each of `count` partitions in a limit of the deployment; at least 1. */
+/** Returns the share that each of `count` partitions has in a limit of the whole deployment; at least 1. */
 export function shareOf(limit: number, count: number): number {
   return Math.max(1, Math.floor(limit / count));
 }
 
-/** The first hex digits of a call id determine its partition. Three digits suffice for 64 partitions of equal size. */
+/**
+ * Number of hex digits at the beginning of a call id that determine its partition. With three digits, even 64 partitions get
+ * about the same number of calls.
+ */
 const ROUTE_DIGITS = 3;
 const ROUTE_BEGIN = "c_".length;
 export const ROUTE_END = ROUTE_BEGIN + ROUTE_DIGITS;
@@ -39,7 +42,7 @@ export const ROUTE_END = ROUTE_BEGIN + ROUTE_DIGITS;
 export class Partitioned<One> {
   /** Values by index. */
   readonly all: readonly One[];
-  /** The value of partition 0, which also has the data that belongs to no call. */
+  /** The value of partition 0. This partition also has the data that belongs to no call, such as operators' settings. */
   readonly control: One;
 
   /** Throws if the partition with this index must not be used now. */
@@ -74,8 +77,8 @@ export class Partitioned<One> {
   }
 
   /**
-   * Returns the same values with a guard. They, and all values that `map` derives from them, can be used only while
-   * `assertUsable` does not throw.
+   * Returns the same values with `assertUsable` as a guard. They, and all values that `map` derives from them, can be used
+   * only while `assertUsable` does not throw.
    */
   guardedBy(assertUsable: (index: number) => void): Partitioned<One> {
     return new Partitioned(this.all, assertUsable);
@@ -86,7 +89,10 @@ export type Partitions = Partitioned<Partition>;
 
 type OfCalls = Record<string, (callId: string, ...rest: never[]) => unknown>;
 
-/** Routes functions whose first argument is a call's id to the partition of that call. */
+/**
+ * Combines the partitions' objects into one. Its functions have a call's id as their first argument, and run the function of
+ * that call's partition.
+ */
 export function byCall<Each extends OfCalls>(each: Partitioned<Each>): Each {
   if (each.all.length === 1) return each.control;
   const routed = Object.keys(each.control).map((name) => [

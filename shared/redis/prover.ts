@@ -4,8 +4,8 @@ import { settled } from "../platform/time/clock.ts";
 export type Sent = string | number | Buffer;
 
 /**
- * A script and its arguments. `words` are the hash, the number of keys, KEYS and ARGV. With "bytes", strings of the reply are
- * Buffers.
+ * A script and its arguments. `words` are the script's hash, the number of keys, KEYS and ARGV. With "bytes", strings in the
+ * reply are returned as Buffers.
  */
 export type ScriptCall = {
   readonly lua: string;
@@ -14,7 +14,8 @@ export type ScriptCall = {
 };
 
 /**
- * Numbers of replicas that can take over, that are connected to the primary, and that confirmed this process's newest write.
+ * Numbers of replicas: those that can take over from the primary (`promotable`), those that are connected to it (`attached`),
+ * and those that have confirmed this process's newest write (`confirmed`).
  */
 export type ReplicaCounts = {
   readonly promotable?: number;
@@ -22,20 +23,23 @@ export type ReplicaCounts = {
   readonly confirmed?: number;
 };
 
-/** Runs the scripts of a connection whose writes need a proof beyond the reply. */
+/**
+ * Runs the scripts of a connection and proves their writes. It is used if Redis' reply is not enough proof, because a
+ * failover could lose what only the primary has (replicated-writes.ts).
+ */
 export type Prover = {
   /**
-   * Resolves with the reply once the writes are proven. Otherwise throws `queue.outcome_unknown`: the writes may be kept or
-   * lost.
+   * Resolves with the script's reply once its writes are proven. Throws `queue.outcome_unknown` if that fails: the writes may
+   * be kept or lost.
    */
   run(call: ScriptCall): Promise<unknown>;
-  /** Resolves once all writes of all processes so far are proven. Throws like `run`. */
+  /** Resolves once all writes that this Redis has received so far, from any process, are proven. Throws like `run`. */
   confirm(): Promise<void>;
   /** Throws the reason if no write can be proven now. */
   check(): Promise<void>;
   /** Counts the primary's replicas. A count that is not known now is absent. */
   replicas(): ReplicaCounts;
-  /** Creates a prover for another connection to the same Redis, on which one script runs at a time. */
+  /** Creates a prover for another connection to the same Redis, on which only one script runs at a time. */
   over(redis: Redis): Prover;
 };
 
@@ -45,14 +49,14 @@ export function proveWith(redis: Redis, prover: Prover | undefined): void {
   if (prover !== undefined) provers.set(redis, prover);
 }
 
-/** Returns the prover of a connection; undefined if a reply is proof enough. */
+/** Returns the prover of a connection. Undefined if Redis' reply is proof enough. */
 export function proverOf(redis: Redis): Prover | undefined {
   return provers.get(redis);
 }
 
 /**
- * Resolves once a failover cannot undo what was read or written before. Throws `queue.outcome_unknown` or
- * `queue.unavailable`.
+ * Resolves once a failover can no longer undo what was read or written on this Redis before. Throws `queue.outcome_unknown`
+ * or `queue.unavailable`.
  */
 export async function confirmed(redis: Redis): Promise<void> {
   await proverOf(redis)?.confirm();

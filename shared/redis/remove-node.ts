@@ -15,14 +15,14 @@ import {
 import { clusterNodes, namedFields, promotableOf, type Replication, readReplication } from "./replicas.ts";
 
 const POLL_MS = 250;
-/** Time limit for a sentinel to find the replicas and the other sentinels again. */
+/** Time limit for a sentinel, after its reset, to find the replicas and the other sentinels again. */
 const FOUND_AGAIN_MS = 30_000;
 
-/** The planned removal of a node that is gone. */
+/** The planned removal of a node that no longer runs. Nothing is changed before `run` is called. */
 export type Removal = {
-  /** Servers that list the node. */
+  /** Servers that have the node in their lists, and will be made to forget it. */
   readonly listedBy: readonly string[];
-  /** Servers that do not answer, and will list the node again when they return. */
+  /** Servers that do not answer. They cannot be made to forget the node, and will list it again when they return. */
   readonly unreached: readonly string[];
   /** Replicas that stay attached to the primary of the deployment. */
   readonly replicas: readonly string[];
@@ -87,8 +87,8 @@ async function planAtSentinels({
     throw refusal(`no sentinel lists ${node} as a replica. They list: ${textOf(new Set(lists.flat()))}`);
 
   /**
-   * Resets one sentinel, and waits until it knows the replicas and the other sentinels again. Otherwise it could take itself
-   * for the majority.
+   * Resets one sentinel, and waits until it knows the replicas and the other sentinels again. Only then is the next one
+   * reset. A sentinel that knows no others could take itself for the majority.
    */
   async function reset({ id, server }: Sentinel): Promise<void> {
     await command(server, "RESET", masterName);
@@ -131,7 +131,7 @@ function notFoundAgain(server: string): string {
 
 type Command = (server: ServerAddress, ...words: [string, ...string[]]) => Promise<unknown>;
 
-/** Finds all sentinels: those of the configuration, and others that these know. */
+/** Finds all sentinels: those in the configuration, and others that the reached ones know. */
 async function findSentinels({ servers, masterName }: Sentinels, command: Command) {
   const identify = async (server: ServerAddress): Promise<Sentinel> => ({
     id: String(await command(server, "MYID")),
@@ -191,7 +191,8 @@ async function planInCluster({
       outcome: await settled(askServer(parseAddress(other.address), (redis) => redis.ping())),
     })),
   );
-  // A node that is down but not marked as failed could later announce the removed node to the others again.
+  // All nodes must forget the removed one. A node that is down but not marked as failed may return soon and announce the
+  // removed node to the others again.
   const silent = answers.find(({ outcome, hasFailed }) => outcome.kind === "failed" && !hasFailed);
   if (silent?.outcome.kind === "failed")
     throw refusal(`all nodes must forget ${node}, but ${silent.address}: ${messageOf(silent.outcome.error)}`);
@@ -200,7 +201,10 @@ async function planInCluster({
     listedBy: reached,
     unreached: answers.flatMap(({ outcome, address }) => (outcome.kind === "failed" ? [address] : [])),
     replicas: replication.attached,
-    /** Tells all nodes at once, because after a minute a node could learn of `gone` again from a node that still lists it. */
+    /**
+     * Makes all nodes forget `gone` at once. A node ignores what others say about a forgotten node only for a minute. After
+     * that, it would learn of `gone` again from a node that still lists it.
+     */
     async run(tell) {
       const forgotten = await Promise.all(
         reached.map((address) =>
@@ -217,7 +221,10 @@ async function planInCluster({
   };
 }
 
-/** Makes a node forget another one. "Unknown node" is no error: newer servers also tell each other to forget the node. */
+/**
+ * Makes a node forget another one. The answer "Unknown node" is not treated as an error: newer servers tell each other to
+ * forget a node, so this one may have forgotten it already.
+ */
 async function forget(redis: Redis, id: string): Promise<void> {
   await redis.cluster("FORGET", id).catch((error: unknown) => {
     if (!messageOf(error).includes("Unknown node")) throw error;

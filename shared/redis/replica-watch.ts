@@ -3,16 +3,19 @@ import type { PrimaryLookup } from "./connector.ts";
 import { findReplicas, type Replicas } from "./replicas.ts";
 
 const CHECK_EVERY_MS = 1000;
-/** Time for which a check is trusted. A process that was suspended must check again first. */
+/** Time for which the result of a check is trusted. A process that was suspended for longer must check again first. */
 const FRESH_MS = 4000;
 
-/** Checks every second which replicas the primary has, and the settings of each. */
+/** Checks every second which replicas the primary has, and whether the settings of each keep the writes that it confirms. */
 export class ReplicaWatch {
   readonly #lookup: PrimaryLookup;
   readonly #minReplicas: number;
   readonly #first: Promise<void>;
   readonly #timer: NodeJS.Timeout;
-  /** Attached replicas whose append-only file has all data since the last full sync. */
+  /**
+   * Addresses of attached replicas whose append-only file has all data of the last full sync. Until a replica has written it,
+   * its confirmation does not mean "on disk".
+   */
   readonly #written = new Set<string>();
   #found: { readonly at: number; readonly replicas: Replicas } | undefined;
   #problem = "the replicas have not been looked for yet";
@@ -32,7 +35,7 @@ export class ReplicaWatch {
     return this.#first;
   }
 
-  /** Returns the replicas of the last check. Throws the reason if not all of them can confirm a write now. */
+  /** Returns the replicas that the last check found. Throws the reason if not all of them can confirm a write now. */
   replicas(): Replicas {
     if (this.#refusal !== undefined) throw this.#refusal;
     const { seen: lastFound } = this;
@@ -48,7 +51,7 @@ export class ReplicaWatch {
     return lastFound;
   }
 
-  /** The replicas of the last check; undefined if it is too old. */
+  /** The replicas that the last check found; undefined if that check is too old. */
   get seen(): Replicas | undefined {
     const found = this.#found;
     return found === undefined || performance.now() - found.at > FRESH_MS ? undefined : found.replicas;

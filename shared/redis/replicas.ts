@@ -10,15 +10,15 @@ import {
 } from "./connector.ts";
 import { parseInfo, requireDurableReplica } from "./server-state.ts";
 
-/** The replicas that are attached to a primary. */
+/** Replication state of a primary. */
 export type Replication = {
-  /** Id that changes whenever a server becomes a primary. */
+  /** Replication id of the primary. It changes whenever another server becomes the primary. */
   readonly id: string;
   /** Addresses of the replicas that are connected to the primary. */
   readonly attached: readonly string[];
 };
 
-/** All replicas of a primary. */
+/** Replication state of a primary, with what other servers and the replicas themselves say about its replicas. */
 export type Replicas = Replication & {
   /** Addresses of the replicas that can take over, including those that are down. */
   readonly promotable: readonly string[];
@@ -69,7 +69,7 @@ export async function readReplication(redis: Redis): Promise<Replication> {
   return replication;
 }
 
-/** Parses INFO of a primary. Undefined for a replica. */
+/** Parses the reply to INFO of a primary. Returns undefined if the reply is that of a replica. */
 export function toReplication(text: string): Replication | undefined {
   const info = parseInfo(text);
   if (info["role"] !== "master") return undefined;
@@ -83,7 +83,10 @@ export function toReplication(text: string): Replication | undefined {
 
 type Sentinels = Extract<PrimaryLookup["finder"], { kind: "sentinels" }>;
 
-/** Lists the replicas that any sentinel knows, because any sentinel may lead a failover and choose among its replicas. */
+/**
+ * Lists all replicas that at least one sentinel knows. Any sentinel may lead the next failover, and then chooses among the
+ * replicas that it knows.
+ */
 async function listedBySentinels(
   { servers, login, masterName }: Sentinels,
   ended: AbortSignal,
@@ -114,7 +117,7 @@ export function namedFields(reply: unknown): Partial<Record<string, string>>[] {
   );
 }
 
-/** A line of CLUSTER NODES. */
+/** A node, as a line in the reply to CLUSTER NODES describes it. */
 type ClusterNode = {
   readonly id: string;
   readonly address: string;
@@ -127,7 +130,7 @@ type ClusterNode = {
   readonly hasSlots: boolean;
 };
 
-/** Lists the nodes whose address is known. */
+/** Lists the nodes of the Cluster, except those whose address the asked node does not know yet. */
 export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
   const lines = String(await redis.call("CLUSTER", "NODES")).split("\n");
   return lines.flatMap((line) => {
@@ -146,7 +149,7 @@ export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
   });
 }
 
-/** Lists the replicas, as listed in CLUSTER NODES, that could take over from the node that is asked. */
+/** Lists the replicas of the asked node that may take over from it, including those that are down. */
 async function listedByCluster(redis: Redis): Promise<readonly string[]> {
   const nodes = await clusterNodes(redis);
   const own = nodes.find(({ isMyself }) => isMyself);

@@ -16,35 +16,39 @@ import { toReplication } from "./replicas.ts";
 
 /** Time limit for the replicas to confirm a batch. */
 const WAIT_MS = 1000;
-/** Longer time limit for a large script, because replicas receive, run and sync it after the primary. */
+/**
+ * Time limit for the replicas to confirm a large script. It is longer, because they receive, run and sync the script only
+ * after the primary has done so.
+ */
 const LARGE_WAIT_MS = 5000;
-/** Timeout of a command on a connection of `openLane`. It is longer than `WAIT_MS`, so that a WAIT can end before it. */
+/** Timeout of a command on a connection that `openLane` opens. It is longer than `WAIT_MS`, so that WAIT returns before it. */
 export const LANE_TIMEOUT_MS = WAIT_MS + 1500;
 const READY_MS = 1500;
 const PAUSE_MS = 250;
 
 /**
- * Script that ends each batch with a write, so that WAIT also covers earlier writes of other processes. A script of the
- * batch may find such a write and write nothing itself. WAIT alone would then prove nothing. A full Redis runs this script
- * too, because it begins with a removal.
+ * Script that ends each batch with a write. WAIT asks the replicas only about writes that its own connection has sent. A
+ * script in the batch may find the result of another process's write and write nothing itself, and WAIT would then prove
+ * nothing. With this last write, WAIT also covers all writes before it. A full Redis runs this script too, because it begins
+ * with a removal.
  */
 const MARK = "redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1])";
 
 type Options = {
   watch: ReplicaWatch;
-  /** Key that is written after each batch. */
+  /** Key that `MARK` writes after each batch. */
   key: string;
-  /** Opens a connection that fails fast and repeats no command. */
+  /** Opens a connection on which commands fail at once without a connection, and are never sent twice. */
   openLane: () => Redis;
-  /** True if a script waits until Redis and all replicas are reachable, instead of failing. */
+  /** If true, a script waits until Redis and all replicas are reachable. Otherwise it fails. */
   waits: boolean;
 };
 
 /**
- * Proves that all replicas have confirmed a write. Scripts are sent in batches, and `MARK`, WAIT and INFO follow each batch
- * on the same connection. A batch is proven if all replicas that can take over have confirmed its mark, and the server is
- * still the primary that the last check found. A script that Redis does not know is sent again, with its text, in another
- * batch.
+ * Runs scripts in batches, and proves that all replicas have confirmed their writes. After each batch, it sends `MARK`, WAIT
+ * and INFO on the same connection. A batch is proven under two conditions: all replicas that can take over have confirmed its
+ * mark, and the server is still the primary that the last check found. A script that Redis does not know by its hash is sent
+ * again with its text, in another batch.
  */
 export class ReplicatedWrites implements Prover {
   readonly #options: Options;
@@ -110,7 +114,10 @@ export class ReplicatedWrites implements Prover {
     }
   }
 
-  /** Takes a free connection, or opens one. Each batch in flight has its own connection. */
+  /**
+   * Takes a connection on which no batch is in flight, or opens one. Each batch in flight has its own connection, because
+   * WAIT blocks the connection.
+   */
   #take(): Redis {
     const ready = this.#free.findIndex(({ status }) => status === "ready");
     const [free] = this.#free.splice(Math.max(ready, 0), 1);
@@ -120,7 +127,7 @@ export class ReplicatedWrites implements Prover {
     return lane;
   }
 
-  /** Resolves with the replicas that must confirm a write, once a write can be sent. */
+  /** Waits until a write can be sent, and resolves with the replicas that must confirm it. */
   async #ready(lane: Redis): Promise<Needed> {
     const { watch, waits } = this.#options;
     for (;;) {
@@ -136,8 +143,8 @@ export class ReplicatedWrites implements Prover {
   }
 
   /**
-   * Sends the batch, and the commands that prove it, in one turn of the event loop. All of them use the same socket: the
-   * connection sends no command again after a reconnect.
+   * Sends the batch, and the commands that prove it, in one turn of the event loop. All of them must use the same socket,
+   * because WAIT counts only writes on its own connection. So the connection sends no command again after a reconnect.
    */
   async #prove(lane: Redis, calls: readonly Sendable[], needed: Needed): Promise<Settled<unknown>[]> {
     const replies = calls.map(({ call, as }) => settled(send(lane, call, as)));
@@ -150,7 +157,8 @@ export class ReplicatedWrites implements Prover {
     const gap = proof.kind === "done" ? gapIn(Number(proof.result[1]), proof.result[2], needed) : proof.error;
     if (gap === undefined) return outcomes;
     void this.#options.watch.check();
-    // Reconnects, because late replies may follow on this connection, or its server may no longer be the primary.
+    // Reconnects after a missing reply. The reply may still arrive late on this connection, or its server may no longer be
+    // the primary.
     if (proof.kind === "failed" && lane.status === "ready") lane.disconnect(true);
     return outcomes.map((outcome) => (outcome.kind === "done" ? failed(unproven(gap)) : outcome));
   }
@@ -162,8 +170,8 @@ type Sendable = { readonly call: ScriptCall; readonly as: "EVALSHA" | "EVAL" };
 type Needed = ReturnType<ReplicaWatch["replicas"]>;
 
 /**
- * Returns why a batch is not proven; undefined if it is proven. Replicas that were attached after the last check must confirm
- * it too.
+ * Returns why a batch is not proven; undefined if it is. Replicas that became attached after the last check must have
+ * confirmed it too.
  */
 function gapIn(confirmed: number, info: string, { id, promotable }: Needed): string | undefined {
   const now = toReplication(info);

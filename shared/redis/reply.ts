@@ -43,7 +43,7 @@ export function list<Value>(decode: Decode<Value>): Decode<Value[]> {
   return (reply) => arrayOf(reply).map(decode);
 }
 
-/** Decodes an array with one element for each decoder. Lua leaves out nil at the end of an array. */
+/** Decodes an array with one element for each decoder. It may be shorter, because Lua leaves out nil at the end of an array. */
 export function tuple<Values extends readonly unknown[]>(
   ...decoders: { readonly [At in keyof Values]: Decode<Values[At]> }
 ): Decode<Values> {

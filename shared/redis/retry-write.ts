@@ -10,10 +10,10 @@ import { isUnreadable } from "./unreadable.ts";
 
 const PAUSE_MS_MAX = 400;
 
-/** The connection on which a write runs: the one for small writes or the one for large writes (large-writes.ts). */
+/** Name of the connection on which a write runs. Large writes have their own connection (large-writes.ts). */
 export type Lane = "small" | "large";
 
-/** Returns the functions that run a script, one for each connection. */
+/** Binds a script to two connections: that for small writes and that for large ones. */
 export function byLane<Keys, Args, Reply>(
   small: Partition,
   large: Partition,
@@ -23,15 +23,17 @@ export function byLane<Keys, Args, Reply>(
 }
 
 /**
- * Repeats an idempotent write until its outcome is known or the deadline has passed. `bytes` decides which
- * connection `write` gets; the default is the one for small writes. A failed attempt may still have been written, because only
- * the reply may be lost. Throws `queue.outcome_unknown` if an attempt may have been written. Otherwise throws the reason why no
- * call can be accepted (`queue.unavailable`, `queue.denied`, `queue.not_durable`). Does not repeat after a lasting error or
- * `record.unreadable`.
+ * Repeats an idempotent write until it succeeds or the deadline has passed. `bytes` decides on which connection `write` runs;
+ * the default is the one for small writes. If an attempt failed because its reply was lost, its write may still have
+ * happened. If so, throws `queue.outcome_unknown` at the end. Otherwise throws the reason why no call can be accepted
+ * (`queue.unavailable`, `queue.denied`, `queue.not_durable`). Does not repeat after a lasting error or `record.unreadable`.
  */
 export type RetryWrite = <Result>(write: (lane: Lane) => Promise<Result>, bytes?: number) => Promise<Result>;
 
-/** Starts the deadline that all writes of one request share. `bytes`, the size of the largest write, extends it. */
+/**
+ * Starts the deadline for all writes of one request, and returns the function that runs them. `bytes`, the size of the
+ * largest write, extends the deadline.
+ */
 export type BeginWrite = (bytes?: number) => RetryWrite;
 
 type Options = { small: DurableRedis; large: LargeWrites; clock: Clock; deadlineMs: number };
@@ -47,7 +49,7 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
     return settled(large.write(begin("large"), { bytes, until: deadline }));
   }
 
-  /** Notifies `small` if Redis is too full for a write, or denies it. */
+  /** Reports to `small` if Redis is too full for a write or denies it, so that readiness checks show this. */
   async function noteFailures<Result>(written: Promise<Result>): Promise<Result> {
     try {
       return await written;

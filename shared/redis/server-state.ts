@@ -5,16 +5,21 @@ import { failureOf, notePassing } from "./failure.ts";
 import { proverOf } from "./prover.ts";
 
 /**
- * Durability that the deployment requires of its Redis. `strict`: its settings show that a reply means "on disk".
- * `replicated`: the same for the primary and each replica, and all replicas confirm a write (replicated-writes.ts).
- * `managed`: Redis may hide its settings, and the operator trusts the service. `relaxed`: no requirement.
+ * Durability that the deployment requires of its Redis.
+ *  - `strict`: Redis' settings must show that a reply means "on disk".
+ *  - `replicated`: The settings of the primary and of each replica must show this, and all replicas must confirm each write
+ *    (replicated-writes.ts).
+ *  - `managed`: Redis may hide its settings, because the operator trusts the Redis service.
+ *  - `relaxed`: There is no requirement.
  */
 export type DurabilityMode = "strict" | "replicated" | "managed" | "relaxed";
 
 /**
- * Proof of a write to this Redis. `always`: its settings show that Redis calls fsync before it replies. `replicated`: the
- * settings of all replicas show this too, and they confirm the write. `managed`: Redis hides its settings, and the service
- * is trusted. `none`: no proof.
+ * Proof that a write to this Redis is on disk.
+ *  - `always`: Redis' settings show that it calls fsync before it replies.
+ *  - `replicated`: The settings of all replicas show this too, and the replicas confirm the write.
+ *  - `managed`: Redis hides its settings, and the operator trusts the Redis service.
+ *  - `none`: There is no proof.
  */
 export type DiskProof = "always" | "replicated" | "managed" | "none";
 
@@ -27,12 +32,12 @@ export const FULL_COVERAGE =
   "cluster-require-full-coverage is yes, so the loss of any shard of the Cluster stops this deployment. To fix this, run on each node: " +
   "redis-cli CONFIG SET cluster-require-full-coverage no";
 
-/** Warning about a Redis that fails over to replicas. */
+/** Warning about a Redis that fails over to replicas although not all replicas confirm writes. */
 export const FAILOVER =
   "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones. " +
   'To lose none, set durability = "replicated"';
 
-/** State of a server that can keep what a 202 promises. */
+/** State of a server that has passed the check, so it can keep what a 202 promises. */
 export type ServerState = {
   readonly proof: DiskProof;
   readonly usedMemoryBytes: number;
@@ -43,8 +48,9 @@ export type ServerState = {
 };
 
 /**
- * Checks whether the settings of a replica keep what it confirms. If not, throws `start.redis_not_durable` with a remedy.
- * Resolves with `isRewriting`, because after a full sync a replica has no append-only file until it has written a new one.
+ * Checks whether a replica, with its settings, keeps the writes that it confirms. If not, throws `start.redis_not_durable`
+ * with a remedy. Resolves with whether it is rewriting its append-only file. After a full sync, a replica has no such file
+ * until it has written a new one.
  */
 export async function requireDurableReplica(redis: Redis): Promise<{ isRewriting: boolean }> {
   const info = parseInfo(await redis.info());
@@ -80,7 +86,8 @@ function requirePrimary({ role }: Record<string, string>, redis: Redis): void {
 
 function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Shown | undefined): DiskProof {
   requireVersion(info);
-  // A managed service that hides its settings may store writes in another way than an append-only file.
+  // A managed service that hides its settings may store writes in another way than in an append-only file, so none is
+  // required.
   if (mode !== "managed" || shown !== undefined) requireAof(info, shown !== undefined);
   requireNoEviction(info, shown !== undefined);
   for (const name of SETTINGS) {
@@ -98,7 +105,7 @@ function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Sh
   );
 }
 
-/** Settings, with the values that CONFIG GET must show. */
+/** Settings that strict durability requires, with the values that CONFIG GET must show. */
 const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as const;
 const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
 const FULL_COVERAGE_SETTING = "cluster-require-full-coverage";
@@ -115,7 +122,7 @@ const LOSSES: Readonly<Record<keyof typeof REQUIRED, (found: string) => string>>
  */
 const MAJOR_MIN = 7;
 
-/** Checks the version. Valkey and others report the version of Redis that they are compatible with. */
+/** Checks Redis' version. Valkey and other servers report the version of Redis with which they are compatible. */
 function requireVersion({ redis_version: version }: Record<string, string>): void {
   if (version !== undefined && Number.parseInt(version, 10) >= MAJOR_MIN) return;
   throw notDurable(

@@ -1,11 +1,14 @@
 import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
-/** Prefix of a script's error if a key holds data that Postern never writes there. The script has changed nothing. */
+/**
+ * Prefix of the error with which a script stops if a key holds data that Postern never writes there. The script has changed
+ * nothing.
+ */
 const UNREADABLE = "UNREADABLE ";
 /** Prefix of Redis's error for a key of another type. */
 const WRONG_TYPE = "WRONGTYPE ";
 
-/** Creates the error for damaged or foreign data. The process leaves the data unchanged, for an operator. */
+/** Creates the error for damaged or foreign data. The process does not change this data, so that an operator can examine it. */
 export function unreadable(what: string, cause?: unknown): AppError {
   const reason = `${what} cannot be read, and is left as it is`;
   return new AppError("record.unreadable", { reason, retryAfterMs: 60_000, cause });
@@ -21,8 +24,8 @@ export function unlessUnreadable(error: unknown): undefined {
 }
 
 /**
- * Creates the handler of a failed read. It throws `record.unreadable` if the data is damaged, else `queue.unavailable` with
- * this reason.
+ * Creates the handler of a failed read. If the data is damaged, it throws `record.unreadable`. Otherwise it throws
+ * `queue.unavailable` with this reason.
  */
 export function readFailed(reason: string): (cause: unknown) => never {
   return (cause) => {
@@ -33,8 +36,8 @@ export function readFailed(reason: string): (cause: unknown) => never {
 }
 
 /**
- * Converts an error of a script to `record.unreadable` if the script refused the data that it found. Returns any other error
- * unchanged.
+ * Converts an error of a script to `record.unreadable`, if the script could not read the data that it found. Returns any
+ * other error unchanged.
  */
 export function fromScript(error: unknown): unknown {
   const [message] = messageOf(error).split(" script: ");

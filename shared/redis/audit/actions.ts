@@ -5,7 +5,10 @@
 export const AUDIT_STREAMS = ["acts", "money", "reads"] as const;
 export type AuditStream = (typeof AUDIT_STREAMS)[number];
 
-/** Fields for the subject of a line, and their stored names. */
+/**
+ * Fields of an entry that name its subject, such as the call or job that the operator acted on. Each has the name under which
+ * it is stored.
+ */
 export const SUBJECTS = {
   callId: "call_id",
   job: "job",
@@ -18,7 +21,10 @@ export const SUBJECTS = {
 } as const;
 type Subject = keyof typeof SUBJECTS;
 
-/** All actions in the audit log: the stream of an action, its event in the log, and the kind of its subject. */
+/**
+ * All actions in the audit log. Each has the stream of its lines, the event that is written to the process's log, and the
+ * field that names its subject.
+ */
 export const ACTIONS = {
   replay: { stream: "acts", event: "call.replayed", about: "callId" },
   replay_delivered: { stream: "acts", event: "call.replayed_as_new", about: "callId" },

@@ -1,5 +1,6 @@
--- Defines `addAct(line)`, which adds a line to the acts of the audit log. `line` is a JSON array of field names and values.
--- Needs KEYS acts, repeats and actCount, which counts the lines of this action by this operator in a day.
+-- Defines `addAct(line)`, which adds a line to the audit log's stream of acts. `line` is a JSON array of field names and
+-- values. The including script needs the keys `acts`, `repeats` and `actCount`. `actCount` counts the lines of this action by
+-- this operator in a day.
 --
 -- Only the first lines of a day go to the acts. Further lines, for example of a loop or of a bulk operation, go to the
 -- repeats, which keep a fixed number of shortened lines. So further lines can neither evict an act nor fill Redis.

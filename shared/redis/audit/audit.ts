@@ -11,8 +11,9 @@ import writeActLua from "./write-act.lua";
 import writeReadLua from "./write-read.lua";
 
 /**
- * Limits of the streams, for the scripts. Acts and money are kept longer than ended payments. In a day, `aDay` lines of each
- * action by each operator go to the acts, and further ones to the repeats.
+ * Limits of the streams, for the scripts. Lines of `acts` and `money` are kept for `keptMs`, which is longer than ended
+ * payments are kept. In a day, the first `aDay` lines of each action by each operator go to the acts, and further ones to the
+ * repeats. There, a text is cut to `repeatBytes`.
  */
 export const AUDIT = {
   keptMs: 400 * 86_400_000,
@@ -49,8 +50,8 @@ export type Audit = (entry: AuditEntry<"acts" | "reads">) => Promise<void>;
 
 /**
  * Creates the function that writes a line to the log and to the audit log. Write the line before the action, so that no
- * action lacks its line, even if the process dies. A script that changes a call, a job, a bulk operation or a payment writes
- * the line itself. Throws `queue.unavailable`.
+ * action lacks its line, even if the process dies. Do not use this function for an action that a script performs on a call, a
+ * job, a bulk operation or a payment: that script writes the line itself. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   const [writeAct, writeRead] = [WRITE_ACT.on(redis), WRITE_READ.on(redis)];
@@ -71,7 +72,10 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   };
 }
 
-/** Returns the keys with which a script adds an entry to the acts (add-act.lua). Without an entry, the script adds none. */
+/**
+ * Returns the keys that a script needs to add an entry to the acts (add-act.lua). A script always declares these keys, so
+ * they are returned even if there is no entry to add.
+ */
 export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
   return {
     acts: keys.audit("acts"),
@@ -81,8 +85,8 @@ export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
 }
 
 /**
- * Returns the name under which an entry is counted. Calls of a bulk operation have their own count, so that they do not use
- * up the daily limit for single calls.
+ * Returns the name under which an entry is counted for the daily limit. Entries about the calls of a bulk operation have a
+ * count of their own. So they do not use up the limit for calls that the operator acts on one by one.
  */
 function countedAs(entry: AuditEntry | undefined): string {
   if (entry === undefined) return "";
@@ -95,7 +99,7 @@ export function toLine(entry: AuditEntry): string {
   return wellFormedJson(Object.entries(fieldsOf(entry)).flat());
 }
 
-/** Writes an entry to the log. */
+/** Writes an entry to the process's log. */
 export function logAudited(log: Logger, entry: AuditEntry): void {
   const { event, about } = ACTIONS[entry.action];
   const { by, selection, reason, transaction, run } = entry;

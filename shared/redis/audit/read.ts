@@ -6,7 +6,10 @@ import { ACTIONS, type AuditStream, isAuditAction } from "./actions.ts";
 
 /** A line of the audit log as it was written (audit.ts). */
 type ReadEntry = {
-  /** `<ms>-<number>.<place>`, then `.<partition>` unless the partition is 0. `ms` is the time of the write. */
+  /**
+   * `<ms>-<number>.<place>`, and then `.<partition>` unless the partition is 0. `<ms>-<number>` is the id in the Redis
+   * stream: `ms` is the time of the write, and `number` distinguishes lines of the same ms.
+   */
   id: string;
   stream: AuditStream;
   /** Unix ms. */
@@ -22,25 +25,29 @@ type Wanted = Readonly<Partial<Record<"action" | "by" | "call_id" | "job" | "run
   until?: number | undefined;
 };
 
-/** Redis streams that hold the lines. Lines with the same ms and number are sorted by partition, then in this order. */
+/**
+ * Names of the Redis streams that hold the lines. Lines with the same ms and number are sorted by partition, then in this
+ * order of the streams.
+ */
 const PLACES = ["acts", "repeats", "money", "reads"] as const;
 type Place = (typeof PLACES)[number];
 
 const STREAM_OF = { acts: "acts", repeats: "acts", money: "money", reads: "reads" } as const;
 
 const READ_AT_ONCE = 500;
-/** Limit on the lines that one page reads, however few of them match. */
+/** Maximum number of lines that are read for one page, even if few or none of them match. */
 const READ_MAX = 10_000;
 /**
- * Maximum difference between a line's `at` and the time of its write. Lines are sorted by the time of the write, which is by
- * Redis' clock. `at` is the time before the action, by the clock of the process that acted.
+ * Maximum difference between a line's `at` and the time of its write. Lines are sorted by the time of the write, by Redis'
+ * clock. But `since` and `until` are compared with `at`, which is the time before the action by the acting process's clock.
  */
 const CLOCKS_APART_MS = 3_600_000;
 const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)(?:\.([1-9]\d?))?$/;
 
 /**
- * Creates the reader of the audit log: newest lines first, from all partitions and all selected streams, up to `limit`
- * matching lines older than the line `after`. A page with `next` is not the last, even if it is empty.
+ * Creates the function that reads a page of the audit log, from all partitions and all selected streams. It resolves with up
+ * to `limit` matching lines, newest first, that are older than the line with the id `after`. If the page has `next`, further
+ * pages follow, even if this one is empty.
  */
 export function createReadAudit(partitions: Partitions) {
   async function* newestIn(
@@ -97,7 +104,10 @@ function placesOf(stream: AuditStream | undefined, action = ""): readonly Place[
   );
 }
 
-/** Returns the partitions that may have lines about a call, or all partitions. */
+/**
+ * Returns the partitions that may have lines about this call: that of the call, and partition 0. Without a call, returns all
+ * partitions.
+ */
 function partitionsWith(partitions: Partitions, callId: string | undefined): readonly Partition[] {
   return callId === undefined ? partitions.all : [...new Set([partitions.control, partitions.of(callId)])];
 }
@@ -107,7 +117,10 @@ function requirePlace(after: string | undefined): void {
   throw AppError.public("request.malformed", "cursor: must be the `next` of an answer of this list");
 }
 
-/** Returns the id at which XREVRANGE must begin in this stream, to continue after the line `after` of any stream. */
+/**
+ * Returns the id at which XREVRANGE must begin in this stream, to continue after the line `after`, which may be in any
+ * stream.
+ */
 function endBeyond(index: number, place: Place, after: string | undefined): string {
   if (after === undefined) return "+";
   const [id = "", own, partition = "0"] = after.split(".");

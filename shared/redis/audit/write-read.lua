@@ -1,3 +1,3 @@
--- Adds a line to the reads, of which only the newest are kept.
+-- Adds a line to the audit log's stream `reads`, which keeps only its newest lines.
 --@include "../even-if-full.lua"
 redis.call('XADD', KEYS.reads, 'MAXLEN', '~', AUDIT.readsKept, '*', unpack(cjson.decode(ARGV.line)))
