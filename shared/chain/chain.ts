@@ -81,7 +81,7 @@ export type Chain = {
   /** Number of blocks that must follow the block of a payment. */
   readonly confirmations: number;
   evidenceOf: EvidenceOf;
-  /** The head at the last read. After `start`, the head is read every two seconds in the background. */
+  /** The head, which is the chain's newest block, as last read. After `start`, it is read every two seconds in the background. */
   head(): Head | undefined;
   /** Reads the head from the node. */
   freshHead(): Promise<Head>;
@@ -104,8 +104,8 @@ export type Chain = {
   /** Yields the transfers from these senders that `isWanted` selects, oldest first. */
   transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer>;
   /**
-   * Reads what the receipt of a transaction proves about the authorization, even if no block follows it yet. Undefined if the
-   * transaction is in no block. A receipt that is too long to read proves nothing.
+   * Reads what the receipt of a transaction proves about the authorization, even if its block is still the newest one. Undefined
+   * if the transaction is in no block. A receipt that is too long to read proves nothing.
    */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedEvidence | undefined>;
   /** Whether at least `confirmations` blocks follow this block, by the last known head. */
@@ -123,7 +123,10 @@ type AuthorizationState = {
   isSpent: boolean;
   /** In the token's smallest unit. */
   balance: bigint;
-  /** Number of units that the payer lets the transfer method move. */
+  /**
+   * Number of units that the payer has approved for the transfer method's contract. If the method needs no approval, the largest
+   * number.
+   */
   allowance: bigint;
   head: Head;
 };
@@ -136,8 +139,8 @@ export function createChain(options: ChainOptions): Chain {
   const heads = createHeadWatch(reads, chainId, clock, log);
 
   /**
-   * Repeats a read with a newer head while the node does not know the block. One URL may hide several nodes, and some lag: they miss a
-   * block or a transfer that another node has already reported.
+   * Repeats a read with a newer head while the node does not know the head's block. One URL may hide several nodes, and some lag:
+   * they miss a block or a transfer that another node has already reported.
    */
   async function readAtNewest<Answer>(ask: (head: Head) => Promise<Answer | undefined>): Promise<Answer> {
     for (let tries = HEAD_TRIES; tries > 0; tries--) {
@@ -197,7 +200,7 @@ export function createChain(options: ChainOptions): Chain {
       const checkOnce = () => checkToken(reads, search, token, options).catch(unlessWrongChain);
       const found = await checkOnce();
       if (found.problems.length === 0) return found;
-      // One of several nodes behind the URL may lag, and a local chain may have just started.
+      // The problem may be temporary: a node behind the URL may lag, or a local chain has just started and lacks its contracts.
       await delay(recheckMs);
       return checkOnce();
     },
@@ -206,7 +209,10 @@ export function createChain(options: ChainOptions): Chain {
   };
 }
 
-/** Creates the readers of one node. Only reads that a payer cannot slow down share batches. */
+/**
+ * Creates the readers of one node. The requests of a batch wait for each other (rpc-batch.ts). So only reads that a payer cannot
+ * slow down use batches.
+ */
 function createNodeReads(options: ChainOptions, isUnreachable: () => boolean) {
   const { rpcUrl: url, chainId, timeoutMs, answerBytesMax, clock } = options;
   const node = createNodeClient({ url, timeoutMs, answerBytesMax });
@@ -225,7 +231,7 @@ function createNodeReads(options: ChainOptions, isUnreachable: () => boolean) {
   };
 }
 
-/** Repeats a read while its result is undefined: the node that answered does not know the block. */
+/** Repeats a read while its result is undefined, because the node that answered does not know the block. */
 async function retryUntilKnown<Answer>(read: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
   let answer = await read();
   for (let tries = READ_TRIES; answer === undefined && tries > 1; tries--) answer = await read();

@@ -7,8 +7,8 @@ import type { Block, Reads } from "./rpc.ts";
 import { Reverted, TooLong, unlessRefused } from "./rpc-errors.ts";
 
 /**
- * Verdict on a signature by the contract at the payer's address, or by the contract that the signature would deploy there
- * (ERC-6492).
+ * Verdict of the contract at the payer's address on a signature. If the address has no contract, it is the verdict of the
+ * contract that the signature would deploy there (ERC-6492).
  */
 export type ContractVerdict =
   /** The contract accepts the signature. `moves` is false only if the token's transfer was simulated and failed. */
@@ -35,10 +35,10 @@ const IS_VALID_SIGNATURE = selectorOf("isValidSignature(bytes32,bytes)");
 const MAGIC_VALUE: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
 
 /**
- * Asks the contract at the payer's address whether it accepts a signature (ERC-1271). If the address has no contract, and the
- * signature contains how to deploy one (ERC-6492), deployment, signature check and transfer are simulated in one call. The
- * signature is not compared with the payer's key: if the address has a contract, tokens ask only the contract. Undefined if the
- * node does not know the block.
+ * Asks the contract at the payer's address whether it accepts a signature (ERC-1271). If the address has no contract, the
+ * signature may contain how to deploy one (ERC-6492). Then deployment, signature check and transfer are simulated in one call.
+ * This does not check whether the payer's private key made the signature: if the address has a contract, tokens ask only the
+ * contract. Undefined if the node does not know the block.
  */
 export async function checkContractSignature(
   reads: Reads,
@@ -113,7 +113,10 @@ function parseSignature(whole: Hex): { deployment: Deployment | undefined; signa
   return { deployment: { factory: addressIn(toHex(bytes.subarray(0, 32))), data }, signature };
 }
 
-/** The bytes whose offset is in this word (contract ABI, dynamic types). */
+/**
+ * Reads the bytes that this word points to. In the contract ABI, the word of a dynamic value holds an offset. At the offset is
+ * the number of bytes, and then the bytes.
+ */
 function bytesAt(bytes: Buffer, word: number): Hex | undefined {
   const offset = numberAt(bytes, 32 * word);
   const length = offset && numberAt(bytes, offset);

@@ -63,8 +63,9 @@ const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,bytes32)")
 type Pair = { used: Log; transfer: Log };
 
 /**
- * Pairs each `AuthorizationUsed` of one token in a receipt with its `Transfer`. An event between two events of the other kind
- * could pair with either: `order` decides.
+ * Pairs each `AuthorizationUsed` of one token in a receipt with its `Transfer`. Among the token's events of these two kinds, the
+ * transfer comes directly after the use, or directly before it. `order` says which, because an event between two events of the
+ * other kind could pair with either.
  */
 function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder = "used_first"): Pair[] {
   const isEvent = (log: Log) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER);

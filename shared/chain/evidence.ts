@@ -23,17 +23,22 @@ type Evidence =
   /** The authorization is spent, and the evidence does not say whether it paid. An operator must decide. */
   | { kind: "contradiction"; reason: string };
 
-/** The first block to search for the use of an authorization. */
+/** Where a search for the use of an authorization starts. */
 export type SearchStart = {
   /** A payment in an earlier block does not count for this authorization. */
   since: bigint;
-  /** `searched` of the evidence that the last search returned, if there is any. */
+  /**
+   * `searched` of the evidence from the previous search, if there was one. The blocks up to this one need not be searched again.
+   */
   searched?: bigint | undefined;
 };
 
 export type EvidenceOf = (authorization: TokenAuthorization, at: SearchStart) => Promise<Evidence>;
 
-/** Maximum expected lag of a node's logs. A use is in a block before `validBefore`, so its log must be known this long after that time. */
+/**
+ * Maximum time by which a node's logs are expected to lag. A use is in a block before `validBefore`, so its log must be known
+ * this long after that time.
+ */
 const LAG_SECONDS_MAX = 300n;
 
 export type Depths = {
@@ -58,10 +63,11 @@ type Spends = { used?: Log; cancelled?: Log; searched: bigint; isBrokenOff?: boo
 
 /**
  * Creates the judge of authorizations. One URL may hide several nodes, and some may lag behind others. So missing logs prove
- * nothing: they leave the evidence open. Only a receipt proves that an authorization paid. It can no longer pay if
- * a transaction in a final block cancelled it, or used it for something else. It also cannot if a final block is later than its
- * end, and the token reports it as unused at that block or a later one. The request for this report names the block by its
- * hash, so that a lagging node cannot answer for another block.
+ * nothing: they leave the evidence open. Only a receipt proves that an authorization paid.
+ *
+ * An authorization can no longer pay if a transaction in a final block cancelled it, or used it for something else. The same is
+ * true if a final block is later than the authorization's end, and the token reports it as unused at that block or a later one.
+ * The request for this report names the block by its hash, so that a lagging node cannot answer for another block.
  */
 export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
   const { confirmations, voidDepth } = depths;
@@ -113,9 +119,9 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 
   /**
-   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's
-   * logs may lag. So time must pass, and all blocks must be searched again. Or it never paid: a cancelled authorization is spent
-   * too.
+   * Judges an authorization that is spent, although no use or cancellation was found. Either a node's logs lag and do not show
+   * the payment yet, or it never paid: a cancelled authorization is spent too. So this waits until the logs must be complete
+   * (`LAG_SECONDS_MAX`), and then searches all blocks again.
    */
   async function judgeWithoutTrace(view: View, spends: Spends): Promise<Evidence> {
     const { authorization, at } = view;
@@ -212,7 +218,10 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     spends.searched = toBlock;
   }
 
-  /** Searches up to the first use. With `until` "end", the search also ends once the authorization has expired. */
+  /**
+   * Searches for uses and cancellations, and stops after the first use. With `until` "end", it also stops after a block that is
+   * later than the authorization's end.
+   */
   return async function spendsIn(
     { authorization, head }: View,
     fromBlock: bigint,
@@ -252,8 +261,8 @@ async function isFinal(block: bigint, { final }: View): Promise<boolean> {
 }
 
 /**
- * Creates a reader of the last final block. If the node does not report final blocks, the depth of a block decides. Undefined if
- * no block is final yet, or if the final block is above `head`.
+ * Creates a reader of the last final block. If the node does not report final blocks, a block counts as final once `voidDepth`
+ * blocks follow it. Undefined if no block is final yet, or if the final block is above `head`.
  */
 function createFinalBelow(reads: Reads, voidDepth: number) {
   let hasReportedFinal = false;

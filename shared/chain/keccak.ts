@@ -2,8 +2,9 @@ import { keccak_256 } from "@noble/hashes/sha3.js";
 import { createKeccak } from "hash-wasm";
 
 /**
- * Hasher in WebAssembly. It takes 3 ms for a MiB. JavaScript takes 57 ms, so large bodies of strangers would block the event loop.
- * Until WebAssembly has compiled, JavaScript computes the hash. This is fast enough, because the inputs at start are short.
+ * Hasher in WebAssembly. It takes 3 ms for a MiB. JavaScript takes 57 ms, so a large body from a stranger would block the event
+ * loop. Until WebAssembly has compiled, JavaScript computes the hashes. This is fast enough, because this program hashes only
+ * short inputs while it starts.
  */
 let compiled: Awaited<ReturnType<typeof createKeccak>> | undefined;
 createKeccak(256).then(

@@ -6,9 +6,9 @@ import type { Reads } from "./rpc.ts";
 
 /**
  * Ways in which the owner's signature moves a token. Methods of the scheme `exact` have the names of x402
- * (`assetTransferMethod`). The journal stores only the method's name, and the search for a payment on the chain depends on it. So
- * a method of a further scheme needs a new name, unless its payments look the same on the chain as those of a method in this
- * list.
+ * (`assetTransferMethod`). The payment journal in Redis stores only the method's name, and from this name the gateway derives how
+ * to find the payment on the chain. So a method of a further scheme needs a new name, unless its payments look the same on the
+ * chain as those of a method in this list.
  */
 export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
 export type TransferMethod = (typeof TRANSFER_METHODS)[number];
@@ -26,7 +26,10 @@ export type MethodToken = { [Method in TransferMethod]: TokenOf<Method> }[Transf
 /** How each transfer method appears on the chain. */
 const METHODS: { readonly [Method in TransferMethod]: MethodOnChain<TokenBy[Method]> } = { eip3009, permit2 };
 
-/** A transfer that its sender has authorized by one of the methods. `eventOrder` is that of an EIP-3009 token. */
+/**
+ * A transfer that its sender has authorized by one of the methods. Only EIP-3009 uses `eventOrder`, the order of the events in
+ * the token's contract.
+ */
 export type TokenAuthorization = AuthorizedTransfer & {
   method: TransferMethod;
   eventOrder?: EventOrder | undefined;

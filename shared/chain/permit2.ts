@@ -39,7 +39,9 @@ export const EXACT_PROXY: Address = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001"
 export type Permit2Token = { eip2612_domain?: { name: string; version: string } | undefined };
 
 /**
- * Transfers by a Permit2 permit for the x402 proxy. `validBefore` is the permit's deadline. `to` and `validAfter` are those of its witness.
+ * How payments with a Permit2 permit for the x402 proxy appear on the chain. In their `AuthorizedTransfer`, `validBefore` is the
+ * permit's deadline. `to` and `validAfter` come from the permit's witness, which is the part of the signed message that only the
+ * proxy checks.
  */
 export const permit2: MethodOnChain<Permit2Token> = {
   signingExtra: ({ eip2612_domain: domain }) => ({ assetTransferMethod: "permit2", ...domain }),

@@ -6,7 +6,10 @@ import type { Authorization } from "./typed-data.ts";
 /** A transfer that the owner of a token has signed, by any method. */
 export type AuthorizedTransfer = Authorization & { asset: Hex };
 
-/** Evidence in a receipt about an authorization. `positionIn` defines positions. */
+/**
+ * Evidence that the receipt of one transaction gives about an authorization. A position is the index of a log in the receipt
+ * (`positionIn`).
+ */
 export type ReceiptEvidence =
   /** The transaction has paid. `position` is that of the transfer. */
   { kind: "paid"; position: number } | InconclusiveEvidence | { kind: "none" };
@@ -14,13 +17,16 @@ export type ReceiptEvidence =
 /** Evidence of a transaction that may have paid, but does not prove that it did. */
 export type InconclusiveEvidence =
   /**
-   * The authorization was used, but in the token's event order, this use pairs with no transfer of the right amount. Either the
-   * use and the transfer pair only in the other order, or one of the two has no partner.
+   * The authorization was used, but no transfer of the right amount is its partner in the token's event order (`EventOrder`).
+   * Either the use and the transfer pair only in the other order, or one of the two has no partner.
    */
   | { kind: "unpaired" }
   /** The authorization was used for the right amount, but only `value` arrived: the token keeps a part of each transfer. */
   | { kind: "short"; value: bigint }
-  /** A contract called the x402 proxy. The transfers at these positions fit, but the receipt does not show which permit each one used. */
+  /**
+   * The transaction called x402's Permit2 proxy through another contract (permit2.ts). The transfers at these positions fit, but
+   * the receipt does not show which permit each one used.
+   */
   | { kind: "wrapped"; positions: readonly [number, ...number[]] };
 
 export type ReadTransaction = (hash: Hex) => Promise<Transaction>;
@@ -61,7 +67,9 @@ export type MethodOnChain<Token> = {
   stateCallOf(name: Pick<AuthorizedTransfer, "asset" | "from" | "nonce">): StateCall;
   /** The contract that accepts each nonce of a payer once. */
   nonceContract(asset: string): string;
-  /** The call that reads how many units the payer lets the method move. Undefined if the signature alone is enough. */
+  /**
+   * The call that reads how many units the payer has approved for the method's contract. Absent if the signature alone is enough.
+   */
   allowanceCall?(name: Pick<AuthorizedTransfer, "asset" | "from">): Call;
   /**
    * The call that transfers the token with a contract's signature, right after the contract's deployment. `impossible` says why there is no

@@ -11,7 +11,7 @@ const BATCH_SIZE_MAX = 32;
 /** Time for which a node gets smaller batches, after it left a request of a batch unanswered or limited the rate. */
 const SMALLER_MS = 600_000;
 
-/** The response to one request. Undefined if the batch left the request unanswered. */
+/** The response to one request of a batch. Undefined if the node's answer to the batch has none. */
 type Answer = { status: number; response: RpcResponse } | undefined;
 /** Responses by the id of the request. */
 type Answers = ReadonlyMap<unknown, Answer>;
@@ -32,11 +32,13 @@ type Options = {
 };
 
 /**
- * Sends the requests of one turn of the event loop as one JSON-RPC batch. Only a rate limit fails all requests of a batch. A request that
- * the batch leaves unanswered is sent alone at once. A request with a signal is never part of a batch. After an unanswered request or a
- * rate limit, the node gets batches of half the size for ten minutes, and finally no batches.
+ * Sends the requests of one turn of the event loop as one JSON-RPC batch. Only a rate limit fails all requests of a batch. A
+ * request that the batch leaves unanswered is sent alone at once. A request with an abort signal is never part of a batch,
+ * because an abort would also end the other requests. After an unanswered request or a rate limit, the node gets batches of half
+ * the size for ten minutes. If that happens at size 2, it gets no batches.
  *
- * The requests of a batch wait for each other. So a batch must hold no request whose duration or answer length a stranger controls.
+ * The requests of a batch wait for each other. So callers must not send requests here whose duration or answer length a stranger
+ * controls.
  */
 export function createBatchedRpc(node: NodeClient, { answerBytesEach, clock }: Options): Rpc {
   const alone = rpcOn(node);

@@ -51,8 +51,9 @@ export function errorIn({ error }: { error?: unknown }): RpcError | undefined {
 }
 
 /**
- * Classifies an HTTP status. Some statuses concern the caller or the node's health, and not the request. For eth_getLogs, most statuses can
- * mean too many logs.
+ * Converts an unexpected HTTP status to an error. Statuses 400, 413 and 422 mean that the node refuses this request. Other
+ * statuses concern the caller or the node's health, so the same request may succeed later. For eth_getLogs, most statuses count
+ * as a refusal, because providers use many of them for a range with too many logs.
  */
 export function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;

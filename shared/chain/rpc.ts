@@ -20,7 +20,10 @@ import {
 /** Limit on the bytes of an answer, larger than all usual receipts and logs. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
-/** Minimum length of an API key. Shorter parts of the URL are words such as `v1`. */
+/**
+ * Minimum length of a part of the node's URL that counts as an API key, and is removed from error messages. Shorter parts are
+ * words such as `v1`.
+ */
 const KEY_CHARS_MIN = 8;
 
 type Call<Schema extends z.ZodType> = {
@@ -151,8 +154,8 @@ const PAUSE_MS = 25;
 
 /**
  * Retries a request while the node fails to answer it, within `timeoutMs` and with at most six requests in all. Rate-limited
- * requests are not retried; refused ones only after an internal error of the node (`isRetryable`). While `isUnreachable` returns
- * true, nothing is retried, so that no caller waits for a node that is known to be away.
+ * requests are not retried. Requests that the node refused are retried only after an internal error of the node (`isRetryable`).
+ * While `isUnreachable` returns true, nothing is retried, so that no caller waits for a node that is known to be away.
  */
 export function retryUnanswered(
   rpc: Rpc,
@@ -168,7 +171,8 @@ export function retryUnanswered(
         const leftMs = until - performance.now();
         const isOver = tries === TRIES || leftMs <= 0 || isUnreachable() || signal?.aborted;
         if (isOver || !isRetryable(error, call.method)) throw error;
-        // The first request has the deadline of `rpc`. To set a second one would cost more than all other work on the request.
+        // The first request has only the deadline that `rpc` sets itself. A second timer would cost more than all other work on
+        // the request.
         signal = withDeadline(Math.ceil(leftMs), call.signal);
       }
       await delay(PAUSE_MS * 2 ** (tries - 1));
@@ -186,7 +190,9 @@ function codeOf(cause: unknown): string {
 /** Finds URLs. The lookbehind keeps the search linear, even in a very long word of a node's message. */
 const URLS = /(?<![a-z])[a-z]+:\/\/\S+/gi;
 
-/** Removes the URL and API keys from a node's error message: nodes repeat the request and the caller in their errors. */
+/**
+ * Removes the URL and API keys from a node's error message. Nodes often repeat the URL or the key of the caller in their errors.
+ */
 function redactor(secret: Secret): (text: string) => string {
   const url = new URL(secret.reveal());
   const parts = [url.password, url.username, ...url.pathname.split("/"), ...url.searchParams.values()];
@@ -209,7 +215,7 @@ const quantity = z
   .regex(/^0x[0-9a-fA-F]+$/)
   .transform(BigInt);
 
-/** The fields of a block that evidence needs. */
+/** The fields of a block that the judgement of a payment needs (evidence.ts). */
 export const Block = z.object({
   number: quantity,
   hash: hex,
@@ -219,7 +225,7 @@ export const Block = z.object({
 });
 export type Block = z.infer<typeof Block>;
 
-/** A log of the contract ABI, as eth_getLogs and receipts contain it. */
+/** A log: one event that a contract emitted, as eth_getLogs and receipts contain it. */
 export const Log = z.object({
   address: hex,
   topics: z.array(hex),

@@ -50,7 +50,7 @@ async function checkPermit(
   { amount, deadline, signature }: Extract<SponsoredApproval, { kind: "permit" }>,
   head: Block,
 ): Promise<ApprovalVerdict | undefined> {
-  // The proxy reverts on any other amount.
+  // The x402 proxy (permit2.ts) reverts if the permit's amount is not that of the payment.
   if (amount !== value) return refused("its amount must be that of the payment");
   if (deadline < validBefore) return refused("its deadline must not be before that of the payment");
   const data = permitCall({ owner: from, spender: PERMIT2, value: amount, deadline, signature });
@@ -84,7 +84,7 @@ async function checkTransaction(
   return simulateCall(reads, call, head, "the token does not accept the approval, or its gas is too low");
 }
 
-/** A token may answer false instead of reverting (ERC-20). Other tokens answer nothing. */
+/** Answer of a token that refuses an approval without a revert (ERC-20). A token that accepts it answers true or nothing. */
 const FALSE: Hex = `0x${uintWord(0n)}`;
 
 /** Simulates the call. Undefined if the node does not have the block. */

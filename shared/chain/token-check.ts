@@ -17,17 +17,21 @@ export type CheckedToken = { asset: Hex; decimals: number } & MethodToken;
 
 type ChainFacts = { chainId: number; voidDepth: number };
 
-/** Number of blocks whose logs a node should return at once. If the node allows fewer, one search takes many requests. */
+/**
+ * Number of blocks whose logs a node should return in one answer. If the node returns fewer, each search for a payment takes many
+ * requests, and the check warns.
+ */
 const LOG_SPAN_WANTED = 1000n;
 /**
- * Depth below the head at which every node behind one URL should know a block, even on a fast chain. A full node still has the block's
- * state.
+ * Number of blocks below the newest one at which `hashProblem` picks a block. One URL may hide several nodes, and some lag by a
+ * few blocks. All of them should know a block this deep, even on a fast chain. The block is still recent enough for a full node
+ * to have its state.
  */
 const KNOWN_DEPTH = 64n;
 
 /**
- * Compares a token with its contract, and checks which requests its node can answer. Throws `payment.unavailable` if the node does not
- * answer, because the check then has no result.
+ * Compares a token of x402.toml with its contract, and checks which kinds of requests the node at its `rpc_url` can answer.
+ * Throws `payment.unavailable` if the node does not answer, because the check then has no result.
  */
 export async function checkToken(
   reads: Reads,
@@ -58,7 +62,8 @@ async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken):
 }
 
 /**
- * Checks that every node behind the URL can answer a call at a block named by its hash (EIP-1898). Otherwise no payment can be accepted.
+ * Checks that every node behind the URL can answer a call at a block named by its hash (EIP-1898). Without such calls no payment
+ * can be accepted, because the gateway reads the payer's balance and the authorization's state with them.
  */
 async function hashProblem(reads: Reads, { to, data }: StateCall, head: Block): Promise<string | undefined> {
   const { hash: blockHash } = await reads.block(head.number > KNOWN_DEPTH ? head.number - KNOWN_DEPTH : 0n);

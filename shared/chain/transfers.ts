@@ -41,7 +41,7 @@ export type SentRange = {
   signal?: AbortSignal | undefined;
 };
 
-/** Decides whether the receipt of a transfer is worth a request. */
+/** Decides whether the caller needs this transfer, before its receipt is requested. */
 export type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
 
 /**
@@ -52,7 +52,7 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
   return async function* transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer> {
     const { asset, senders, fromBlock, toBlock, signal } = range;
-    // For a node, an empty list matches every sender.
+    // In eth_getLogs, an empty list of senders matches every sender.
     if (senders.length === 0) return;
     const known = new Set(senders.map((sender) => sender.toLowerCase()));
     const topics = [TRANSFER, senders.map(addressTopic)];

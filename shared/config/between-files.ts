@@ -35,8 +35,8 @@ export function forwardedMetadata(
 type LargestBody = { key: string; bytes: number };
 
 /**
- * Reports endpoints that keep results although no secret can sign result tokens. Without a token, only a sender that
- * waits can get a kept result.
+ * Reports endpoints that keep results although no secret can sign result tokens. A client reads a kept result with such
+ * a token. Without tokens, only a sender that waits for the result (`respond = "result"`) can get it.
  */
 export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (results.secret !== undefined) return [];
@@ -69,7 +69,10 @@ export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: Webho
   );
 }
 
-/** Reports endpoints with a `callback_url` to which no producer may connect. */
+/**
+ * Reports endpoints with a `callback_url` to which no producer may connect: its address is neither public nor in
+ * `allow_cidrs`.
+ */
 export function closedReceivers({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   return inEach(endpoints, ({ callback_url: url }, index) => {
     const message = url && callbacks && closedReceiver(url, callbacks.allow_cidrs);
@@ -116,8 +119,8 @@ export function x402BudgetProblems(postern: PosternToml, x402: unknown, key: str
 }
 
 /**
- * Returns each endpoint's largest body. Its bytes count twice if the received and the decoded form are in memory
- * together.
+ * Returns each endpoint's largest body. If the endpoint decodes bodies, its limit counts twice, because the received
+ * and the decoded form are in memory at the same time.
  */
 function largestBodies(webhooks: WebhooksToml): LargestBody[] {
   return inEach(webhooks.endpoints, (endpoint, index) => {

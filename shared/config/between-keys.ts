@@ -13,7 +13,7 @@ export function rule<Table>(holds: (table: Table) => boolean, broken: Problem): 
 
 /**
  * Checks a table by the rules between its keys, even if some keys are invalid. A rule that reads an invalid key is
- * skipped. So no problem hides another one, and no problem is reported wrongly.
+ * skipped. So the user sees all problems at once, and no problem that is only the consequence of an invalid key.
  */
 export function between<Table>(...rules: Rule<Table>[]): z.core.$ZodCheck<Table> {
   const judge = (table: Table, context: z.core.$RefinementCtx<Table>): void => {

@@ -4,7 +4,10 @@ import { keyOf } from "./problem.ts";
 
 const MIB = 1024 * 1024;
 
-/** Default of each body budget, if the memory is large enough for it. */
+/**
+ * Default of each body budget, if the memory is large enough for it. A body budget limits the bytes of all bodies that
+ * a process holds at the same time.
+ */
 export const BODY_BUDGET_BYTES = 256 * MIB;
 /**
  * Minimum of a default budget. A process with less could accept almost no body. If the minimum does not fit the

@@ -17,8 +17,8 @@ const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3
 const KEY_BYTES = { least: 24, most: 64 };
 
 /**
- * Whether this is a valid signing secret. `secretValues` has already reported a value that is not a secret, so it
- * passes.
+ * Whether this is a valid signing secret. A value that is not a `Secret` passes, because `secretValues` has already
+ * reported it.
  */
 function isSigningSecret(secret: unknown): boolean {
   if (!(secret instanceof Secret)) return true;

@@ -5,8 +5,9 @@ import type { PosternToml } from "./postern-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
 /**
- * Returns the secrets of the runners whose deliveries a gateway accepts, and the runner of each job
- * (shared/ingress/deliveries.ts).
+ * Returns what a gateway needs to accept deliveries: requests with which a runner sends the result of a long job
+ * (shared/ingress/deliveries.ts). These are the secrets with which the runners sign, by the runner's name, and the
+ * runner of each job.
  */
 export function toDeliverers({ runner, runners, jobs }: PosternToml) {
   const secrets = new Map<string, readonly Secret[]>(

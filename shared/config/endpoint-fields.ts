@@ -28,8 +28,9 @@ const RESERVED_PATHS = ["/webhooks/health", CALLBACK_KEYS_PATH, "/livez", "/read
 const CALLS = "/webhooks/calls/";
 
 /**
- * Retention of delivery ids in seconds. The minimum is a minute, because a gateway tries to write a call for at most
- * a minute.
+ * Retention of delivery ids in seconds. The minimum is a minute, the largest `enqueue_timeout_ms`. A gateway may repeat
+ * the write of a call for that long, and must still know the id, so that the repeated write does not create a second
+ * call.
  */
 export const window = z
   .int()

@@ -4,9 +4,9 @@ import { isTable } from "./fields.ts";
 
 export type NamedEndpoint = {
   path: string;
-  /** Whether a handshake delivers the endpoint's secret (`postern endpoints open`). */
+  /** Whether the sender chooses the endpoint's secret and sends it in a handshake (`postern endpoints open`). */
   takesSecret: boolean;
-  /** The endpoint's name, which the runner gets; undefined if it has none. */
+  /** The endpoint's name, which the runner gets with each call; undefined if it has none. */
   name: string | undefined;
   preset: string | undefined;
   /** Authentication mode of the endpoint. */

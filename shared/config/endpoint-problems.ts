@@ -9,13 +9,13 @@ import { HOP_BY_HOP } from "./fields.ts";
 import { httpSignatureProblems } from "./http-signature-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** Keys of an endpoint that do not depend on its sender. */
+/** Keys of an endpoint that do not depend on how its sender authenticates. */
 type CommonFields = Pick<
   EndpointFields,
   "job_id" | "route_by" | "answer" | "respond" | "wait_secs" | "callback_url" | "callback_hosts"
 >;
 
-/** Rules that do not depend on the endpoint's sender. */
+/** Rules that hold for every endpoint, however its sender authenticates. */
 export const COMMON_RULES: readonly Rule<CommonFields>[] = [jobProblems, answerProblems, callbackProblems];
 
 /** Rules between the keys of an endpoint. */
@@ -93,7 +93,10 @@ function secretProblems(parsed: EndpointFields): Problem[] {
 
 const CLAIMS_OF_GOOGLE = ["sub", "email"];
 
-/** Issuers that give anyone a token for any audience, and the claims that identify the token's owner. */
+/**
+ * Issuers that give anyone a token for any audience. For each, the claims that identify the token's owner: an endpoint
+ * must require one of them.
+ */
 const SHARED_ISSUERS: ReadonlyMap<string, readonly string[]> = new Map([
   ["https://accounts.google.com", CLAIMS_OF_GOOGLE],
   ["accounts.google.com", CLAIMS_OF_GOOGLE],
@@ -128,7 +131,10 @@ function claimProblems(parsed: EndpointFields): Problem[] {
   ];
 }
 
-/** Whether a handshake delivers the endpoint's secret (`postern endpoints open`). */
+/**
+ * Returns whether the sender chooses the endpoint's secret and sends it in a header of this handshake. An operator then
+ * learns the secret from `postern endpoints open`.
+ */
 export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["proof"]): boolean {
   return typeof proof === "object" && "secret_header" in proof;
 }
@@ -173,8 +179,8 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
 }
 
 /**
- * Reports templates that read credentials. Their values go to the queue, the log and the runner, which must hold no
- * credential.
+ * Reports templates that read credentials. The gateway puts the text of these templates into the queue, the log and the
+ * runner's request, which must hold no credential.
  */
 function readProblems(parsed: EndpointFields): Problem[] {
   const places = credentialPlaces(proofOf(parsed), parsed);
@@ -197,7 +203,10 @@ function readProblems(parsed: EndpointFields): Problem[] {
   });
 }
 
-/** Headers that belong to the request itself or to one hop, and headers that the runner trusts. */
+/**
+ * Headers that are never forwarded to the runner. Some describe the sender's connection or the original body, some are
+ * secret. The runner trusts the others, because only a producer sets them.
+ */
 const NEVER_FORWARDED = [
   ...HOP_BY_HOP,
   "expect",
@@ -263,8 +272,9 @@ function handshakeProblems(
   if (mac === undefined) return problems;
   if (schemes[0] === undefined || !isHmac(schemes[0].algorithm))
     problems.push(problem(at("mac"), "is allowed only if deliveries have an HMAC signature"));
-  // This handshake gives anyone the MAC of a text (HANDSHAKE_TEXT), and the MAC could then sign a delivery. So
-  // signatures must cover the body: a delivery with such a text as its body is refused.
+  // Without a credential, anyone can send this handshake, and gets the MAC of a text that they choose (HANDSHAKE_TEXT).
+  // The MAC would also be the signature of a delivery that signs only this text. So deliveries must sign their body,
+  // and the gateway refuses a body that is such a text.
   else if (proof !== "credential" && !schemes.every(({ signed }) => signsPart(signed, "body")))
     problems.push(
       problem(

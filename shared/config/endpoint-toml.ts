@@ -63,8 +63,9 @@ export function waitSecsOf({
 type Row = Readonly<Record<string, unknown>>;
 
 /**
- * Merges the keys of the preset into an endpoint. A key of the endpoint has priority. If the sender cannot be
- * determined, reports this, and checks the endpoint's keys with the schema `every`.
+ * Merges the keys of the preset into an endpoint. A key of the endpoint has priority. If `preset` or `auth` is missing
+ * or unknown, it is not clear how the sender authenticates. Then this is reported, and the endpoint's other keys are
+ * checked with the schema `every`.
  */
 function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
@@ -92,7 +93,10 @@ function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): u
   return merged(described, raw);
 }
 
-/** Removes the body and its content type from a preset's answer. Keeps a content type that has no body. */
+/**
+ * Removes the body and its content type from a preset's answer, because an answer with status 204 has no body. Some
+ * presets have a content type without a body. It is kept, because their senders require the header.
+ */
 function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
@@ -119,7 +123,7 @@ function problemsOfSender(endpoint: Row): Problem[] | undefined {
   ];
 }
 
-/** Checks an endpoint whose sender is unknown, with the keys and rules that any endpoint has. */
+/** Checks an endpoint with a missing or unknown `preset` or `auth`, with the keys and rules that every endpoint has. */
 function anyEndpoint(from: SecretSource) {
   const unjudged = Object.fromEntries(["auth", ...AUTH_KEYS].map((key) => [key, z.unknown().optional()]));
   return z
@@ -156,9 +160,10 @@ function merged(under: unknown, over: unknown): unknown {
 }
 
 /**
- * Returns the minimum retention of delivery ids in seconds: the time for which a recorded delivery would be accepted.
- * Returns 0 if that time is unlimited. Returns 0 also if the sender signs no delivery id: a recording could then have another
- * id.
+ * Returns the time in seconds for which delivery ids must at least be remembered: as long as the signature of a
+ * recorded delivery is accepted. Returns 0 if a signature is accepted forever, because no retention would be long
+ * enough. Returns 0 also if the signature does not cover the delivery id. An attacker could then give the recorded
+ * delivery another id.
  */
 export function rememberedSecsAtLeast({ delivery_id, proof }: EndpointToml): number {
   if (delivery_id === undefined || !isSignedBy(toParts(delivery_id), proof)) return 0;

@@ -23,7 +23,7 @@ function addressProblem(text: string): string | undefined {
   return text === ZERO_ADDRESS ? "must not be the zero address" : undefined;
 }
 
-/** A URL that may hold a credential. */
+/** URL of a chain's node. It is treated as a secret, because many providers put an API key in it. */
 export function rpcUrl(from: SecretSource) {
   return secretValue(from).refine(
     (url) => isPrivateUrl(url.reveal()),

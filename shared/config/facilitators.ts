@@ -66,7 +66,10 @@ export function withFacilitators<File extends Given>(file: File, context: z.Refi
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Finds problems between the keys that name facilitators. Takes the file before its validation. */
+/**
+ * Finds problems between the keys that name facilitators. Takes the file before its validation, so that other problems
+ * do not hide these.
+ */
 export function facilitatorProblems({ facilitator_url, facilitator_headers, facilitators }: Row): Problem[] {
   if (facilitator_url === undefined && facilitators === undefined) {
     const message = "is missing: set facilitator_url or [[facilitators]]";

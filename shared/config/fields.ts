@@ -93,7 +93,10 @@ export const jobName = z
     "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
   );
 
-/** Creates the schema of a value with two notations. `isOne` chooses the notation whose problems are reported. */
+/**
+ * Creates the schema of a value with two notations. If `isOne` returns true, the value is checked and reported as
+ * notation `one`, otherwise as `other`.
+ */
 export function eitherNotation<One extends z.ZodType, Other extends z.ZodType>(
   isOne: (value: unknown) => boolean,
   one: One,

@@ -62,7 +62,8 @@ function formProblems({ form, proof, method }: HandshakeFields): Problem[] {
 }
 
 /**
- * Reports a handshake that needs no credential but uses the body, because it is answered before the body is read.
+ * Reports a handshake that needs no credential but uses the body. The gateway answers such a handshake before it reads
+ * the body.
  */
 function bodyProblems({ proof, when, body, json = {}, headers, mac }: HandshakeFields): Problem[] {
   if (proof === "credential") return [];

@@ -162,7 +162,7 @@ const jobTable = z.strictObject({
 /** The table without the price. It can still be parsed if the price is invalid. */
 const jobFacts = jobTable.omit({ price_wei: true });
 
-/** Form of the file, for editors. `parseJobPricing` checks more. */
+/** Form of the file, for the JSON schema that editors use. `parseJobPricing` checks more than this form. */
 export const jobPricingForm = z.record(
   z.string().regex(/^\d+$/),
   z.record(z.string().regex(/^\d+$/), z.union([z.string().regex(DECIMAL), jobTable])),
@@ -220,8 +220,9 @@ function parseDeclared(
 }
 
 /**
- * Reports a declared output that does not fit in a 402 together with the input. Without an output nothing is
- * reported: an input that is too long is left out of the 402, but its schema still checks bodies.
+ * Reports a job whose declared input and output are together too long for a 402, the answer that shows them to buyers.
+ * If the job has no output, nothing is reported: an input that is too long is left out of the 402, but its schema still
+ * checks bodies.
  */
 function tooLong(input: JobInput | undefined, output: Declared | undefined): Problem[] {
   const bytes = declaredBytes(input) + declaredBytes(output);

@@ -48,7 +48,7 @@ const job = z.strictObject({
  */
 export const jobs = z.record(key, job);
 
-/** A wait between attempts that doubles with each attempt. */
+/** Wait between two attempts. It begins with `base_ms` and doubles with each attempt, up to `cap_ms`. */
 export const backoffTable = (baseMs: number, capMs: number) =>
   z.strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) }).check(
     between(
@@ -118,8 +118,9 @@ function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["prod
 }
 
 /**
- * Reports a burst below a tenth of `per_second`. The rate's period would be below 100 ms, and not exact, because
- * periods are in whole ms. For an invalid rate it returns nothing, because the schema reports that.
+ * Reports a burst below a tenth of `per_second`. The rate becomes one burst in each period of burst / per_second
+ * (`toJobs`). A period below 100 ms would be inexact, because periods are in whole ms. For an invalid rate it returns
+ * nothing, because the schema reports that.
  */
 function rateProblems(path: Path, { rate }: Job): Problem[] {
   if (rate === undefined || !(rate.burst * 10 < rate.perSecond)) return [];

@@ -7,8 +7,8 @@ import { type SecretSource, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
 /**
- * Limit on the difficulty of a proof of work, in zero bits. Without special hardware, no client reaches a higher one in
- * the available time.
+ * Limit on `pow_difficulty`. To get a quote, a client must find a hash that begins with this number of zero bits
+ * (shared/pricing/proof-of-work.ts). Above 32, no client without special hardware finds one in the available time.
  */
 const DIFFICULTY_MAX = 32;
 

@@ -56,8 +56,8 @@ function endpointName(element: unknown): string | undefined {
 }
 
 /**
- * Returns the problems of an issue that zod found. Each unknown key is one problem. For a union, the problems are
- * those of the intended shape.
+ * Returns the problems of an issue that zod found. Each unknown key is one problem. If a value has several permitted
+ * shapes, only the problems of the shape that the user probably meant are returned.
  */
 export function problemsOf(issue: Issue): Problem[] {
   switch (issue.code) {
@@ -74,7 +74,7 @@ export function problemsOf(issue: Issue): Problem[] {
   }
 }
 
-/** Returns the problems of the intended shape, which is the only one that fits the value's type. */
+/** Returns the problems of the shape that the user probably meant: the only one that fits the value's type. */
 function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   const isOther = ({ code, path }: Issue) =>
     path.length === 0 && (code === "invalid_type" || code === "invalid_value");

@@ -17,9 +17,15 @@ function chainlink(from: SecretSource) {
     source: z.literal("chainlink"),
     rpc_url: rpcUrl(from),
     feed: evmAddress,
-    /** Limit on the age of the feed's answer: the feed's heartbeat and a little more. */
+    /**
+     * Limit on the age of the feed's answer. It should be a little longer than the feed's heartbeat, the longest time
+     * between two of its updates.
+     */
     max_age_secs: secs,
-    /** True if the feed gives native units for a token instead of tokens for a native unit. */
+    /**
+     * True if the feed gives the price of a token in native units. By default, it gives the price of a native unit in
+     * tokens.
+     */
     invert: z.boolean().default(false),
     sequencer_feed: evmAddress.optional(),
     sequencer_grace_secs: z.int().min(0).max(YEAR_SECS).default(3600),
@@ -111,7 +117,10 @@ export type RateSource = SingleSource | MedianSource;
 /** A source that must be read. */
 export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 
-/** Tokens for 10^18 wei: a number, or a source of the number. A fixed source becomes its number. */
+/**
+ * Schema of `rate_per_native_unit`, the number of tokens for 10^18 wei. It is a number, or a table that says where to
+ * read the number. A table with `source = "fixed"` becomes its number.
+ */
 export function ratePerNativeUnit(from: SecretSource) {
   const table = z.discriminatedUnion("source", [...singles(from), median(from)], {
     error: ({ input }) => `must be ${oneOf(NAMES)}${meant(input, NAMES)}`,

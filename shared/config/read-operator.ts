@@ -28,8 +28,8 @@ function warningsOf(operator: OperatorToml): string[] {
 }
 
 /**
- * Warns about each entry with a token that could be guessed. The console accepts such a token only while the client's
- * address has attempts left.
+ * Warns about each entry with a token that could be guessed. The console counts the wrong tokens that each client
+ * address sends. After too many, it refuses even the right token from this address, unless the token looks random.
  */
 function guessable({ tokens }: OperatorToml): string[] {
   const warning =

@@ -18,8 +18,8 @@ export type Config = PosternConfig & {
 };
 
 /**
- * Reads `postern.toml`, for a process that reads its other files itself. Without a `reader` everything is checked, so
- * `webhooks.toml` is read too.
+ * Reads `postern.toml` for a process that reads its other files itself. Without a `reader`, the configuration is only
+ * checked and not used by a process. Then `webhooks.toml` is read too, so that its problems are found.
  */
 export function readConfig(files: CheckedTables, env: Env, reader: Reader | undefined): Config | undefined {
   if (reader === undefined) return readWebhooks(files, env, reader);

@@ -3,7 +3,10 @@ import { isEd25519 } from "../platform/crypto/jws.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
-/** Keys of receipts. The first of the list signs. All are published, so that receipts of retired keys can be verified. */
+/**
+ * Keys with which the payment gateway signs receipts of payments. The first of the list signs. All are published, so
+ * that receipts of retired keys can be verified.
+ */
 export type ReceiptKeys = { signing: KeyObject; published: readonly KeyObject[] };
 
 /** `receipt_keys`: Ed25519 keys as PEM or JWK. For a retired key, the public key is enough. */

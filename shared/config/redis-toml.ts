@@ -52,8 +52,8 @@ const tls = (from: SecretSource) =>
         certificateProblems,
       ),
     )
-    // A certificate is not secret. It becomes plain text here, because configurations with different certificates
-    // must have different hashes.
+    // A certificate is not secret. It becomes plain text here, so that different certificates give different
+    // configuration hashes: `configHash` leaves out secrets (fingerprint.ts).
     .transform(({ ca, cert, key, server_name: serverName }) => ({
       ca: ca?.reveal(),
       cert: cert?.reveal(),
@@ -325,7 +325,10 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
   return { ...login, natMap, finder, confirmed };
 }
 
-/** Maximum age of the writes that a failover may lose, including their time to reach a replica. */
+/**
+ * After a failover, a replica is the new master, and it may lack the newest writes. This is the maximum age of such
+ * lost writes, including their time to reach a replica.
+ */
 const FAILOVER_LOSS_MS = 60_000;
 
 /** Returns the options for checking that a partition has this deployment's data (shared/redis/deployment.ts). */

@@ -27,7 +27,7 @@ function warningsOf(secret: Secret, path: readonly PropertyKey[]): string[] {
     ({ warning }) => warning,
   );
   const bytes = secret.bytes().length;
-  // URLs are secret only because they may contain a key.
+  // URLs are treated as secret only because they may contain a key. A short one is no problem.
   const isUrl = /(?:^|_)url$/.test(String(path.at(-1)));
   if (bytes < SHORT_SECRET_BYTES && !isUrl)
     warnings.push(`the secret has only ${bytes} bytes; use 32 random bytes`);

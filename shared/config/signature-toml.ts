@@ -43,7 +43,7 @@ const scheme = schemeKeys.extend({ timestamp: timestamp.optional() }).check(
 );
 
 /**
- * Finds problems that involve several keys: whether the signature covers what it must, and whether each key has an
+ * Finds problems that involve several keys: the signature leaves out something that it must cover, or a key has no
  * effect.
  */
 function schemeProblems(scheme: Scheme): Problem[] {

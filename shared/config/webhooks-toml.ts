@@ -13,7 +13,10 @@ export function webhooksToml(from: SecretSource) {
   return fields(from).check(between(windowProblems));
 }
 
-/** Reports endpoints that forget a delivery id too early: they would still accept a recording of that delivery. */
+/**
+ * Reports endpoints that forget a delivery id while they would still accept the delivery's signature. An attacker who
+ * has recorded the delivery could then send it again, and it would become a second call.
+ */
 function windowProblems({
   endpoints,
   idempotency_window_secs,

@@ -27,7 +27,10 @@ const CONFIRMATIONS_MAX = 1000;
 const VOID_DEPTH = 512;
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
-/** Time for which an authorization must stay valid after the timeout of its settle request. Otherwise it is refused. */
+/**
+ * Time for which an authorization must stay valid after the timeout of its settle request. The gateway refuses an
+ * authorization that ends earlier.
+ */
 export const SETTLE_MARGIN_SECS = 10;
 /** Time by which a payer's clock may be ahead of ours. */
 const CLOCK_SKEW_SECS = 60;

@@ -22,15 +22,18 @@ export type ChildOptions = {
   args: readonly string[];
   env: NodeJS.ProcessEnv;
   cwd?: string | undefined;
-  /** Keeps the terminal's Ctrl-C from the program, for a parent that ends its children one after another. */
+  /** Keeps the terminal's Ctrl-C from the program, for a parent that wants to end its children one after another. */
   detached?: boolean | undefined;
   /**
-   * Signal that the program gets if this process ends first, for any reason. Use SIGTERM if the program has children
-   * to end.
+   * Signal that the program gets if this process dies first, for any reason. Default: SIGKILL. Use SIGTERM if the
+   * program must end children of its own.
    */
   lastSignal?: NodeJS.Signals | undefined;
   onLine?: ((line: string, from: "stdout" | "stderr") => void) | undefined;
-  /** File that gets the program's output directly, at no cost to this process. `onLine` is then not called. */
+  /**
+   * File to which the program writes its output directly, so that this process need not read it. `onLine` is then not
+   * called.
+   */
   logFile?: string | undefined;
 };
 
@@ -92,9 +95,9 @@ export async function waitUntilAnswers(
 
 /**
  * Shell script that runs the program with a guard, which ends the program if this process dies. The script starts the
- * guard and then becomes the program by `exec`, so the program has the pid that was spawned. The guard reads a pipe
- * from this process. If the pipe closes before a line arrives, the guard sends `lastSignal` to the program. This works
- * after a SIGKILL too: a killed process cannot send a message, but its pipes close. POSIX sh: $0 is the signal, $$ the
+ * guard in the background and then becomes the program by `exec`, so the program has the pid that was spawned. The
+ * guard waits for a line from a pipe that this process holds open. If this process dies, even by SIGKILL, its end of
+ * the pipe closes, and the guard sends `lastSignal` to the program. In POSIX sh, $0 is the signal here, and $$ is the
  * program's pid.
  */
 const GUARDED = `
@@ -102,8 +105,8 @@ const GUARDED = `
   exec "$@" 3<&-`;
 
 /**
- * Ends the guard (see GUARDED) once its program has ended. It could otherwise later signal another process with the
- * same pid.
+ * Ends the guard (see GUARDED) once its program has ended, by a line on the pipe. Otherwise the guard could later send
+ * its signal to another process with the same pid.
  */
 function dismissGuard(child: ChildProcess): void {
   const pipe = child.stdio[3] as Writable | null | undefined;
@@ -117,8 +120,8 @@ function eachLine(stream: Readable | null, take: (line: string) => void): void {
 }
 
 /**
- * Resolves when the program ends. The code is 127 if the program does not exist. Code and signal are null if the shell
- * cannot be started.
+ * Resolves when the program has ended and its output has been read. The code is 127 if the program does not exist. Code
+ * and signal are null if the shell cannot be started.
  */
 function exitOf(child: ChildProcess, onError: (error: Error) => void): Promise<Exit> {
   return new Promise((resolve) => {

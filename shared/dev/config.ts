@@ -17,8 +17,8 @@ export function newDevSecrets(): DevSecrets {
 }
 
 /**
- * Configuration of a webhooks gateway for trials: it listens at `address`, and has one endpoint for each way to
- * authenticate.
+ * Returns the configuration of a webhooks gateway for trials. It listens at `address`, and has one endpoint for each of
+ * four ways to authenticate.
  */
 export function createDevWebhooks(address: string, secrets: DevSecrets) {
   return {
@@ -62,8 +62,8 @@ export function newSecret(): string {
 }
 
 /**
- * Prices and descriptions of the jobs. At the rate in `devToken`, a job costs three to eight cents, which clients pay
- * without confirmation.
+ * Prices and descriptions of the jobs. At the rate in `devToken`, a job costs three to eight cents. Clients such as
+ * `postern pay` pay this much without asking their user.
  */
 const JOBS_FOR_SALE = {
   [DEV_JOBS.echo]: {
@@ -100,15 +100,15 @@ type PaymentOptions = {
   serviceId: string;
   secrets: DevSecrets;
   /**
-   * Leaves out the descriptions and input schemas of the jobs, because the runner may do other jobs under these
-   * numbers.
+   * Leaves out the descriptions and input schemas of the jobs. Set it for a runner other than the reference runner,
+   * because its jobs with these numbers may do something else.
    */
   unknownJobs?: boolean;
 };
 
 /**
- * Configuration of a payment gateway that sells the reference runner's jobs, as jobs of service `serviceId`, for the
- * devnet's tokens.
+ * Returns the configuration of a payment gateway that sells the reference runner's jobs for the devnet's token. The
+ * jobs belong to the service `serviceId`.
  */
 export function createDevPayments(
   devnet: TokenPlace & Pick<Devnet, "facilitatorUrl">,
@@ -149,7 +149,10 @@ export function devToken({ network, token, seller, rpcUrl }: TokenPlace) {
   };
 }
 
-/** Placeholder contract address: no contract redeems quotes on a devnet, because clients pay them through x402. */
+/**
+ * Placeholder for the contract that redeems quotes. A devnet has no such contract, because clients pay quotes through
+ * x402.
+ */
 const REDEEMED_BY = "0x1111111111111111111111111111111111111111";
 
 /** Difficulty of the proof of work, in bits. A client needs only a moment for it. */
@@ -158,9 +161,9 @@ const DEV_DIFFICULTY = 14;
 type PricingOptions = { grpc: string; http: string; secrets: DevSecrets };
 
 /**
- * Configuration of a pricing engine, and of a payment gateway that accepts its quotes. `grpc` and `http` are the
- * `host:port` of the engine's two servers. The operator's key is written to a file in `dir`, because pricing.toml
- * must not hold a key.
+ * Returns the configuration of a pricing engine, and of a payment gateway that accepts its quotes. `grpc` and `http`
+ * are the `host:port` of the engine's two servers. The engine's private key is written to a file in `dir`, because
+ * pricing.toml must not contain it.
  */
 export function createDevPricing(devnet: Devnet, { grpc, http, secrets }: PricingOptions, dir: string) {
   const key = `0x${secrets.pricing}` as const;

@@ -6,7 +6,7 @@ type Hex = `0x${string}`;
 /** A devnet, as the JSON of its control port describes it. */
 export type Devnet = {
   readonly rpcUrl: string;
-  /** URL of a second node of the same chain. This node misbehaves on command. */
+  /** URL of a second node of the same chain. Tests can make this node misbehave. */
   readonly nodeUrl: string;
   readonly facilitatorUrl: string;
   readonly controlUrl: string;
@@ -16,7 +16,10 @@ export type Devnet = {
   readonly networkV1: string;
   /** USDC: 6 decimals, EIP-712 domain name "USDC", version "2". */
   readonly token: Hex;
-  /** Tokens without EIP-3009: USDT (6 decimals; its transfers return no value) and DAI (18 decimals). */
+  /**
+   * Tokens without EIP-3009, which Permit2 transfers: USDT (6 decimals; its transfers return no value) and DAI (18
+   * decimals).
+   */
   readonly permit2Tokens: { readonly usdt: Hex; readonly dai: Hex };
   /** Contract whose `createWallet(address owner, uint256 salt)` deploys a wallet that signs by ERC-1271. */
   readonly walletFactory: Hex;
@@ -38,8 +41,9 @@ type Options = Pick<ProcessOptions, "env" | "onLine"> & {
 const MISSING: readonly unknown[] = ["start.program_missing", "start.package_missing"];
 
 /**
- * Runs `postern devnet`, hidden from the terminal's Ctrl-C. If anvil or a package is missing, returns `missing`,
- * which says what to install. Throws `start.part_ended` if the devnet does not start for another reason.
+ * Runs `postern devnet`. The terminal's Ctrl-C does not reach it, because this process ends it itself. If anvil or a
+ * package is missing, returns `missing`, a text that says what to install. Throws `start.part_ended` if the devnet does
+ * not start for another reason.
  */
 export async function provideDevnet(options: Options): Promise<DevnetPart | { missing: string }> {
   const { env, ports, blockTimeMs, onLine } = options;

@@ -20,9 +20,9 @@ export async function freePort(preferred?: number): Promise<number> {
 }
 
 /**
- * Reserves `count` consecutive free ports on 127.0.0.1 and returns the first. No other call, in any process, gets
- * these ports until this process ends, so a server can restart on them. A program that does not use this function may
- * still bind one: `onFreePort` then tries another.
+ * Reserves `count` consecutive free ports on 127.0.0.1 and returns the first. No other call of this function, in any
+ * process, gets these ports until this process ends, so a server can restart on them. A program that does not use this
+ * function may still bind one of them. In that case `onFreePort` tries another port.
  */
 export async function freePorts(count: number): Promise<number> {
   for (let i = 0; i < TRIES; i++) {
@@ -44,8 +44,8 @@ export async function onFreePort<Server>(start: (port: number) => Promise<Server
 }
 
 /**
- * Reserves the ports by binding the UDP ports of the same numbers, which the servers do not need. They are free again
- * when this process ends.
+ * Reserves the ports by binding the UDP ports of the same numbers. The servers use only TCP, so they can still bind
+ * their ports. The UDP ports are free again when this process ends.
  */
 async function reserve(ports: readonly number[]): Promise<boolean> {
   const held = ports.map(() => createSocket("udp4").unref());

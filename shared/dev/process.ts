@@ -8,7 +8,9 @@ import { delay } from "../platform/time/clock.ts";
 import { type Child, type ChildOptions, type Exit, spawnChild } from "./child.ts";
 import { eventually } from "./wait.ts";
 
-/** A long-running process that can be killed and restarted with the same arguments. */
+/**
+ * A service of the program that runs as a process of its own. It can be killed and restarted with the same arguments.
+ */
 export type Part = {
   /** The current process, or the last one if none runs. */
   readonly process: PosternProcess;
@@ -26,8 +28,8 @@ export type PosternProcess = Child & {
   /** Events that the process has logged so far, oldest first: all of them, or those with this name. */
   events(name?: string): LoggedEvent[];
   /**
-   * Resolves with the first event of that name, already logged or logged later. Rejects, with the newest lines, if
-   * the process ends first or the deadline passes.
+   * Resolves with the first event of that name, whether the process has already logged it or logs it later. If the
+   * process ends first or the deadline passes, rejects with an error that contains the newest lines.
    */
   waitForEvent(name: string, options?: WaitOptions): Promise<LoggedEvent>;
 };
@@ -128,7 +130,10 @@ function neverLogged(child: Child, what: string, deadlineMs: number, signal: Abo
   return never;
 }
 
-/** Returns Node's arguments for a built program. It is found by the package's name, from sources and dist/ alike. */
+/**
+ * Returns the arguments with which Node runs a built program. The program is found in dist/ of the package `postern`,
+ * whether this module runs from sources or is itself built.
+ */
 export function builtEntry(file: string): string[] {
   const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
   return ["--enable-source-maps", join(root, "dist", file)];
@@ -140,7 +145,10 @@ type Matches = (event: LoggedEvent) => boolean;
 type EventSource = {
   /** Returns the events with this name, or all events, oldest first. */
   named(name?: string): LoggedEvent[];
-  /** Resolves with the first matching event, already logged or logged later. Rejects if `givenUp` rejects first. */
+  /**
+   * Resolves with the first matching event, whether it is already logged or logged later. Rejects if `givenUp` rejects
+   * first.
+   */
   first(matches: Matches, givenUp: Promise<never>): Promise<LoggedEvent>;
 };
 

@@ -13,17 +13,17 @@ type CurlOptions = {
   body: string;
   contentType?: string;
   /**
-   * Show the secret only if it was made for this run. For any other secret, the command names the variable that holds
-   * it.
+   * How the command contains the endpoint's secret. Use "shown" only for a secret that was made for this run, because
+   * the command then shows it. For any other secret, the command refers to the environment variable that holds it.
    */
   secret?: "shown" | { variable: string | undefined };
 };
 
 /**
- * Returns a curl command that the gateway accepts, ready to paste into a terminal. A signature is always shown,
- * because it is valid for this body only. Returns undefined if the sender signs with a private key or by a scheme
- * of its own, or if the secret is a field of the body. Also returns undefined if the secret must not be shown, and no
- * variable holds it in the form that the request needs.
+ * Returns a curl command that the gateway accepts, ready to paste into a terminal. A signature is always shown, because
+ * it is valid for this body only. Returns undefined if this function cannot make the credential: the sender signs with
+ * a private key or by a scheme of its own, or the secret is a field of the body. Also returns undefined if the secret
+ * must not be shown, and no variable holds it in the form that the request needs.
  */
 export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string | undefined {
   const { address, body, contentType = "application/json", secret = "shown" } = options;
@@ -81,8 +81,8 @@ function shownQuery(
 }
 
 /**
- * Returns a command that signs and sends a sample as the endpoint's sender would, with the secret that the
- * configuration names.
+ * Returns a command that signs a sample webhook as the endpoint's sender would, and sends it to the gateway. It reads
+ * the secret from the configuration.
  */
 export function readySend(path: string, configDir: string, program: string): string {
   return `${program} send ${shellQuote(path)} --config-dir ${shellQuote(configDir)}`;
@@ -110,8 +110,9 @@ const MAX_WITHOUT_OPTION = 1n;
 type CredentialHeader = { name: string; value: string };
 
 /**
- * Makes the credential header of a webhook with this body, from the endpoint's first secret. Returns undefined if the
- * endpoint has no such header, or if the header needs more than the body. A preset may need further headers.
+ * Makes the header that authenticates a webhook with this body, from the endpoint's first secret. Returns undefined if
+ * the endpoint has no such header, or if the header depends on more than the body and the secret. Some presets need
+ * further headers.
  */
 export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
   const { proof } = endpoint;

@@ -13,12 +13,12 @@ type RedisServerOptions = {
   dir?: string | undefined;
   /** Port of Redis. Default: a free port. */
   port?: number | undefined;
-  /** Further arguments of redis-server; they override the arguments set here. */
+  /** Further arguments of redis-server. They override the settings below. */
   args?: readonly string[];
   detached?: boolean;
 };
 
-/** A Redis on 127.0.0.1 with the settings that the strict mode requires. It ends with this process. */
+/** A Redis on 127.0.0.1 with the settings that `durability = "strict"` requires. It ends when this process ends. */
 export type PrivateRedis = {
   readonly url: string;
   readonly port: number;
@@ -35,7 +35,10 @@ export type PrivateRedis = {
 
 type ProvidedRedis = {
   readonly url: string;
-  /** Undefined if REDIS_URL names the Redis, because this program must not stop that Redis. */
+  /**
+   * The Redis that this program has started. Undefined if REDIS_URL names another one, which this program must not
+   * stop.
+   */
   readonly private?: PrivateRedis;
 };
 
@@ -86,7 +89,10 @@ export async function startRedis(options: RedisServerOptions): Promise<PrivateRe
   };
 }
 
-/** Ends Redis. Repeats the signal, because Redis refuses to end while it writes its first append-only file. */
+/**
+ * Ends Redis. It sends the signal repeatedly, because Redis ignores a request to end while it writes its first
+ * append-only file.
+ */
 async function end(child: Child): Promise<void> {
   const again = setInterval(() => child.kill("SIGTERM"), 500);
   await child.kill("SIGTERM");
@@ -105,8 +111,8 @@ const ANSWER_TIMEOUT_MS = 1000;
 
 /**
  * Returns whether the Redis at this port has loaded its data, accepts commands and is the process `pid`. The pid is
- * compared because another server may have taken the port. No client library is used, because it would keep
- * reconnecting.
+ * compared because another server may have taken the port. This uses a plain socket, because a client library would
+ * keep reconnecting.
  */
 function answers(port: number, pid: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -131,8 +137,9 @@ function answers(port: number, pid: number): Promise<boolean> {
 const NAMES = ["redis-server", "valkey-server"];
 
 /**
- * Returns the path of a Redis or Valkey server from the PATH. If neither is there, installs the distribution's package
- * where that is allowed. Otherwise throws `start.program_missing`, with instructions.
+ * Finds a Redis or Valkey server on the PATH and returns its path. If there is none, installs the package of the
+ * distribution where that is allowed (`installPackages`). If this fails too, throws `start.program_missing`, with
+ * instructions.
  */
 export function findRedisServer(env: NodeJS.ProcessEnv): string {
   const present = findProgram(NAMES, env);

@@ -9,13 +9,16 @@ type StackOptions = {
   /** Folder of the configuration that all services of the stack read. */
   configDir: string;
   env: NodeJS.ProcessEnv;
-  /** Hides the services from the terminal's Ctrl-C. */
+  /** Keeps the terminal's Ctrl-C from the services. The parent process ends them itself. */
   detached?: boolean;
   /** Node's own arguments and the script of the program. Default: the built program. */
   entry?: readonly string[];
   /** Receives every line that a service logs. */
   onLine?: (part: string, line: string) => void;
-  /** Folder where each service logs to a file of its name, at no cost to this process. `onLine` is then not called. */
+  /**
+   * Folder in which each service writes its log to a file of its name, so that this process need not read it. `onLine`
+   * is then not called.
+   */
   logDir?: string;
 };
 
@@ -30,7 +33,7 @@ type StartOptions = {
   entry?: readonly string[] | undefined;
 };
 
-/** Services of the program with one configuration. Each service is a process. */
+/** Services of the program that share one configuration. Each service is a process of its own. */
 export type Stack = {
   /** Every service that was started, in order. */
   readonly parts: readonly Part[];
@@ -69,8 +72,8 @@ type CommandOptions = {
 };
 
 /**
- * Returns the command of a service. Without an entry, the pricing engine runs from a script that adds its x402
- * settlement extension, because no subcommand offers the extension. The script takes no options.
+ * Returns the command of a service. Without an entry, the pricing engine runs from a script that adds its extension for
+ * settlement by x402. No subcommand of `postern` adds this extension. The script takes no options.
  */
 function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }: CommandOptions) {
   if (service === "pricing" && entry === undefined) {
@@ -82,8 +85,9 @@ function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }:
 const READY_DEADLINE_MS = 60_000;
 
 /**
- * Resolves once the readiness probe answers 200, with the checks in that answer. A service listens before it has
- * reached Redis, so listening is not enough. Rejects with the newest lines of the service.
+ * Resolves with the checks in the first answer 200 of the readiness probe. To wait until the service listens is not
+ * enough, because it listens before it has reached Redis. If the service ends first, or is not ready in time, rejects
+ * with an error that contains its newest lines.
  */
 export async function untilReady(part: Part): Promise<Record<string, unknown>> {
   const { process } = part;

@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 
 /**
- * Keys of properties that are set on the request and the connection. A WeakSet would be many times slower, and every
- * request sets and reads them.
+ * Keys of properties that mark a request and its connection. Every request sets and reads these marks, and a WeakSet
+ * would be many times slower.
  */
 const AUTHENTICATED = Symbol("authenticated");
 const ON_AUTHENTICATED = Symbol("on authenticated");
@@ -12,8 +12,8 @@ type MarkedRequest = IncomingMessage & { [AUTHENTICATED]?: true };
 type MarkedConnection = Duplex & { [ON_AUTHENTICATED]?: (() => void) | undefined };
 
 /**
- * Marks this request as authenticated. Until it is answered, its connection is then never closed to free capacity for
- * another connection.
+ * Marks this request as authenticated. Until it is answered, the server does not close its connection to free a slot
+ * for a new one (connections.ts).
  */
 export function markAuthenticated(req: MarkedRequest): void {
   req[AUTHENTICATED] = true;

@@ -7,21 +7,22 @@ import { abortRequest } from "./body.ts";
 import type { ClientAddressOf } from "./client-address.ts";
 import { addressKey } from "./ip/address.ts";
 
-/** Share of the budget that one request's body uses. */
+/** The part of the budget that the body of one request uses. */
 export type BodyLease = {
   /**
-   * Counts more bytes. If the budget is used up, cuts unverified bodies until the rest fits; this one may be among them.
-   * A cut refuses the request and returns its bytes to the budget, before this function returns.
+   * Counts more bytes. If the budget is used up, cuts bodies of unverified requests until the rest fits. To cut a body
+   * means to refuse its request and return its bytes to the budget, before this function returns. The body of this
+   * request may be cut too.
    */
   take(bytes: number): void;
   /**
-   * Records the size of the whole body, which has arrived. From then on the body is cut only during a `wait`, because
-   * otherwise the request's handler keeps it in memory anyway.
+   * Records the size of the whole body, which has arrived. The request's handler keeps it in memory from then on, so a
+   * cut would free nothing. The body is cut only during a `wait`.
    */
   arrived(bytes: number): void;
   /**
-   * Allows cuts of a whole body while its unverified request waits, for instance for a public key. A cut calls `onCut`
-   * with the refusal. Returns a function that ends the wait.
+   * Allows cuts of a whole body while its unverified request waits, for instance until a public key is fetched. A cut
+   * calls `onCut` with the refusal, and the handler must then drop the body. Returns a function that ends the wait.
    */
   wait(onCut: (refusal: AppError) => void): () => void;
   /**
@@ -29,7 +30,10 @@ export type BodyLease = {
    * budget is used up and the request is unverified.
    */
   reserve(bytes: number): void;
-  /** Records that the request is verified. From then on its body is never cut, and is not charged to an address. */
+  /**
+   * Records that the request is verified. From then on its body is never cut, and does not count among the bodies of
+   * its client's address.
+   */
   markVerified(): void;
   /** Returns the bytes to the budget. Call it however the request ends; a second call does nothing. */
   release(): void;
@@ -50,10 +54,10 @@ const BYTES_MAX = 256 * 1024 * 1024;
 
 /**
  * Limits the bytes that the bodies of all requests in flight use together. While the budget lasts, no request is
- * refused, so senders that share one address, as behind a load balancer, may use all of it. Once the budget is used up,
- * requests are refused (their bodies are "cut") until the rest fits. Each time, the address whose unverified bodies use
- * most loses the largest of them. So other addresses never cause a cut for an address that uses less than an equal
- * share.
+ * refused. So senders that share one address, for instance behind a load balancer, may use all of it. Once the budget
+ * is used up, requests are refused (their bodies are "cut") until the rest fits. Each cut takes the address whose
+ * unverified bodies use the most bytes, and refuses the request with the largest of them. So an address that uses less
+ * than an equal share is never cut because of others.
  */
 export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Options): BodyBudget {
   const cuts = createEventCounter(log, "http.bodies_cut", "warn");
@@ -75,7 +79,7 @@ class Lease implements BodyLease {
   readonly #usage: Usage;
   readonly #addressOf: ClientAddressOf;
   #key = "";
-  /** Set while the body is unverified and uses memory. */
+  /** The share of the client's address. Undefined while the body uses no memory, and once the request is verified. */
   #share: Share | undefined;
   #isWhole = false;
   #onCut = (refusal: AppError): void => abortRequest(this.req, refusal);

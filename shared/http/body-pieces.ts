@@ -7,9 +7,9 @@ const SPARE_BLOCKS_MAX = 1024;
 const SPARE_KEPT_MS = 5000;
 
 /**
- * Unused blocks of the largest size, kept for reuse. Without reuse, memory would reach twice the budget, because the
- * blocks of cut bodies (body-budget.ts) stay until the garbage collector frees them. All are dropped once no body has
- * returned a block for SPARE_KEPT_MS.
+ * Unused blocks of the largest size, kept for reuse. The blocks of a refused body stay in memory until the garbage
+ * collector frees them. Without reuse, memory would thus reach twice the budget (body-budget.ts). All unused blocks are
+ * dropped once no body has returned a block for SPARE_KEPT_MS.
  */
 const spare: Buffer[] = [];
 let dropTimer: NodeJS.Timeout | undefined;

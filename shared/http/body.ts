@@ -6,7 +6,7 @@ import { lingerOnClose } from "./linger.ts";
 import { ReadingTurns } from "./reading-turns.ts";
 import { transferCodingProblem } from "./transfer-coding.ts";
 
-/** Counter of one body's bytes (body-budget.ts). */
+/** Counts the bytes that one body takes from the process's body budget (body-budget.ts). */
 type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
 
 /** Limits how many bytes of all bodies this process reads in one turn of the event loop. */
@@ -31,8 +31,8 @@ type ReadOptions = {
    */
   onBytes?: ((bytes: Buffer) => void) | undefined;
   /**
-   * Runs after the last byte. An error thrown here refuses the body before its pieces are joined. Joining would use as
-   * much memory again.
+   * Runs after the last byte. An error thrown here refuses the body while it is still in pieces. To join the pieces
+   * first would use as much memory again.
    */
   onEnd?: (() => void) | undefined;
 };
@@ -53,7 +53,7 @@ export function readBody(
   return collect(req, res, limitBytes, {
     add(chunk, isWhole) {
       const taken = pieces.add(chunk);
-      // A body that arrives whole in its first chunk is counted only once, at its end.
+      // A body that arrives whole in its first chunk is counted only once, by `arrived` after its last byte.
       if (!isWhole) lease?.take(taken);
       onBytes?.(chunk);
     },
@@ -70,7 +70,7 @@ export function readBody(
   });
 }
 
-/** Takes at most `bytesMax` unread bytes of a body that have already arrived. It does not wait for more. */
+/** Takes bytes of a body that have arrived and that no code has read: at most `bytesMax`. It does not wait for more. */
 export function takeArrived(req: IncomingMessage, bytesMax: number): Buffer | undefined {
   const bytes = Math.min(req.readableLength, bytesMax);
   const taken: unknown = bytes === 0 ? undefined : req.read(bytes);
@@ -122,7 +122,7 @@ async function collect<Whole>(
 ): Promise<Whole> {
   const reason = abortReasons.get(req) ?? transferCodingProblem(req); // a host's own server may not have checked the coding
   if (reason !== undefined) throw reason;
-  // A request that is already gone emits no further event.
+  // A request whose connection is already gone emits no further event, so the promise below would never settle.
   if (req.destroyed && !req.readableEnded) throw clientGone();
   const declared = declaredBytes(req);
   if (declared === 0 || isEmptyAndEnded(req)) return sink.whole();
@@ -132,8 +132,8 @@ async function collect<Whole>(
   return await new Promise((resolve, reject) => {
     let bytes = 0;
     /**
-     * Undefined once the promise is settled: the listeners live as long as the request, and these functions would keep
-     * the whole body in memory.
+     * Undefined once the promise is settled. The listeners below stay until the request is freed. Through these
+     * functions they would keep the whole body in memory.
      */
     let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };
     const fail = (reason: AppError): void => {
@@ -175,16 +175,16 @@ async function collect<Whole>(
 }
 
 /**
- * Returns whether other code has read an empty chunked body to its end. Such a body is complete, and emits no further
- * event.
+ * Returns whether the body is chunked but empty, and other code has already read to its end. Such a body is complete,
+ * and emits no further event.
  */
 function isEmptyAndEnded(req: IncomingMessage): boolean {
   return req.readableEnded && !req.readableDidRead;
 }
 
 /**
- * Returns whether other code has read bytes of the body, or receives them in another form. Then our reader would not
- * get the whole body.
+ * Returns whether other code has read bytes of the body, or receives them in another form, such as text. Then this
+ * module's reader would not get the whole body.
  */
 function isReadElsewhere(req: IncomingMessage): boolean {
   return req.readableDidRead || req.readableEncoding !== null || req.listenerCount("readable") > 0;

@@ -24,11 +24,12 @@ export type Addressed = Pick<IncomingMessage, "rawHeaders"> & {
 const HOPS_MAX = 16;
 
 /**
- * Creates the function that finds a request's client address. Without a trusted proxy it is the peer's address. A
- * trusted proxy adds the address of its own client at the right end of the header. So the header is read from right to
- * left, as long as the last address found is a trusted proxy. An entry that is not an address (`unknown`, an obfuscated
- * name, garbage) ends the search. The result is then the proxy that wrote it. Empty entries are skipped. Only the
- * configured header counts. A proxy passes the other header (X-Forwarded-For or Forwarded) on unchanged, so a stranger
+ * Creates the function that finds a request's client address. Without a trusted proxy it is the peer's address.
+ *
+ * Each trusted proxy appends the address of its own client to the header. So the header is read from right to left, as
+ * long as the last address found is a trusted proxy. An entry that is not an address (`unknown`, an obfuscated name,
+ * garbage) ends the search, and the result is the proxy that wrote this entry. Empty entries are skipped. Only the
+ * configured header is read. A proxy passes the other one of X-Forwarded-For and Forwarded on unchanged, so a stranger
  * may have written it.
  */
 export function createClientAddressOf({
@@ -56,7 +57,7 @@ export function createClientAddressOf({
   };
 }
 
-/** Property of a connection that caches its address, because one connection brings many requests. */
+/** Property of a connection that caches its address, because one connection may carry many requests. */
 const ADDRESS = Symbol("address");
 
 type MarkedSocket = Addressed["socket"] & { [ADDRESS]?: string };
@@ -83,8 +84,9 @@ function endOfLast(list: string, end: number): number {
 }
 
 /**
- * Returns the start index of the last element in `list` that is left of the index `end`. It searches from the right end, which a
- * trusted proxy wrote. So a stranger's open quote further left cannot hide that element.
+ * Returns the start index of the last element in `list` that is left of the index `end`. It searches from the right
+ * end, which a trusted proxy wrote. A stranger may have written a quote without its end further left. To a search from
+ * the left, the proxy's element would be part of that quoted text.
  */
 function startOfLast(list: string, end: number, hasQuotes: boolean): number {
   let inQuotes = false;

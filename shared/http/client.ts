@@ -25,7 +25,7 @@ type ExchangeRequest = {
   headers?: Readonly<Record<string, string>>;
   /** Overrides the client's limit. */
   answerBytesMax?: number;
-  /** Span of the request, if it is part of a trace. */
+  /** Name and attributes of the request's span. A span is recorded only if the caller is part of a trace. */
   span?: { name: string; attributes: Attributes };
 };
 
@@ -105,9 +105,9 @@ function send(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits): 
 }
 
 /**
- * One request and its answer. The promise settles once. This class uses undici's dispatcher directly: the stream that
- * `request()` makes of each body costs more than the rest of a short request. A plain timer replaces
- * `AbortSignal.timeout`, which would cost as much as the stream.
+ * Sends one request and collects its answer. The promise settles once. This class uses undici's dispatcher directly,
+ * because the stream that undici's `request()` makes of each body costs more than the rest of a short request. A plain
+ * timer replaces `AbortSignal.timeout`, which would cost as much as that stream.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #limits: Limits;

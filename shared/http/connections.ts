@@ -14,12 +14,15 @@ type Options = {
   now?: () => number;
 };
 
-/** Connections of one address without an authenticated request, with the time each was opened, oldest first. */
+/**
+ * Connections of one client address on which no request has been authenticated, with the time each was opened, oldest
+ * first.
+ */
 type AddressGroup = Map<Connection, number>;
 
 /**
- * Age in ms up to which a connection is not closed in favour of a new one, if possible. A sender needs much less time
- * for its first request. A connection that is older and has no authenticated request is slow, stalled or idle.
+ * Age in ms up to which a connection should not be closed for a new one. A sender needs much less time to get its first
+ * request authenticated. A connection that is older and has no authenticated request is slow, stalled or idle.
  */
 const SPARED_MS = 1000;
 

@@ -43,7 +43,10 @@ export function assertNotEncoded(req: IncomingMessage): void {
   if (coding !== undefined) throw codingUnsupported(coding, [], "send the body without Content-Encoding");
 }
 
-/** Creates the refusal of a content coding. The answer names the accepted ones (RFC 9110, section 15.5.16). */
+/**
+ * Creates the refusal of a content coding. The answer's header Accept-Encoding names the accepted ones (RFC 9110,
+ * section 15.5.16).
+ */
 export function codingUnsupported(coding: string, accepted: readonly string[], detail: string): AppError {
   return new AppError("request.encoding_unsupported", {
     reason: `${detail}; found ${coding}`,

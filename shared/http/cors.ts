@@ -13,7 +13,8 @@ export function corsHeaders(exposed: readonly string[]) {
 type Allowed = { methods: readonly string[]; headers: readonly string[] };
 
 /**
- * Creates the function that answers a browser's preflight. The answer must already have the headers of `corsHeaders`.
+ * Creates the function that answers a preflight: the OPTIONS request with which a browser asks whether a page may send
+ * its request. The caller must have set the headers of `corsHeaders` on the answer.
  */
 export function createPreflight({ methods, headers }: Allowed): (res: ServerResponse) => void {
   const allowed = {

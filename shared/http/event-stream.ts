@@ -7,7 +7,9 @@ import { onInputEnd } from "./input-end.ts";
  * waits and queues nothing. The reader gets the newest state once it reads again.
  */
 
-/** X-Accel-Buffering tells nginx not to buffer the answer. */
+/**
+ * Headers of a stream. X-Accel-Buffering tells nginx not to buffer the answer, so that events reach the client at once.
+ */
 const HEADERS = {
   ...COMMON_HEADERS,
   "Content-Type": "text/event-stream",
@@ -15,14 +17,18 @@ const HEADERS = {
 } as const;
 
 /**
- * Bytes that may wait for a slow reader; beyond this the stream writes nothing more. Node's own high-water mark is
- * unsuitable: it is four times as large since Node 22, and a host's server may set another one.
+ * Bytes that may wait for a slow reader. Beyond this the stream counts as slow, and its owner sends no further events
+ * until `onReady`. Node's own high-water mark is unsuitable: it is four times as large since Node 22, and a host's
+ * server may set another one.
  */
 const WAITING_BYTES_MAX = 16 * 1024;
 
 /** Time in ms after which a client reconnects if its connection breaks. */
 export const RETRY_MS = 2000;
-/** When the server stops, its clients reconnect spread over this additional time in ms, not all at once. */
+/**
+ * When the server stops, it adds a random part of this time in ms to the delay of each client. So its clients do not
+ * all reconnect at once.
+ */
 const RETRY_OVER_MS = 4000;
 
 /** Returns a random reconnection delay in ms, for one client of a server that stops. */
@@ -52,15 +58,15 @@ type Options = {
   stalledMs: number;
   onReady: () => void;
   /**
-   * Called when the client has ended its side, the connection is gone, or the stream has ended. The callback must end
-   * the stream, and may be called twice.
+   * Called when the client has ended its side, the connection is gone, or the stream has ended. The callback must call
+   * `end`. It may be called twice.
    */
   onClose: () => void;
 };
 
 /** Starts an answer that is a stream of events. */
 export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClose }: Options): EventStream {
-  /** Timer that runs while the reader is slow. */
+  /** Timer that disconnects a slow reader. Undefined while the reader keeps up. */
   let stalled: NodeJS.Timeout | undefined;
 
   function write(text: string): void {

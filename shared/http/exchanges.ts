@@ -12,20 +12,21 @@ type ConnectionState = {
   last?: IncomingMessage;
   readonly unanswered: ReadonlySet<ServerResponse>;
   /**
-   * Time at which the last answer ended, and the bytes received by then. If more bytes arrive, a new request has begun.
+   * Time at which the last answer ended, and the bytes received up to then. If more bytes have arrived since, a new
+   * request has begun.
    */
   idle: { since: number; bytesRead: number };
 };
 
 /**
- * Limit on unanswered requests of a connection. A connection that reaches the limit ends with the answer to its newest
- * request.
+ * Limit on unanswered requests of a connection. At the limit, the server reads no further request from the connection,
+ * and ends it with the answer to its newest request.
  */
 const PIPELINED_MAX = 64;
 
 /**
- * Tracks the requests in flight on each connection of a server. An answer that is written directly to the socket must
- * wait until these requests are answered.
+ * Tracks the requests in flight on each connection of a server. An answer that bypasses Node's ServerResponse and is
+ * written directly to the socket must wait until these requests are answered.
  */
 export class Exchanges {
   readonly #bySocket = new Map<Connection, ConnectionState>();
@@ -45,8 +46,8 @@ export class Exchanges {
     if (known === undefined) return false; // the connection is gone
     for (const earlier of known.unanswered) {
       if (earlier.shouldKeepAlive) continue;
-      // Node keeps every request that it reads until the connection ends, so reading must stop. Node resumes reading
-      // after each request, so the pause must come later.
+      // Node keeps every request that it reads in memory until the connection ends, so this stops reading from the
+      // socket. Node resumes reading after each request, so the pause must come later.
       setImmediate(() => req.socket.pause());
       lingerOnClose(req.socket);
       return false;

@@ -10,8 +10,9 @@ type Options = {
 };
 
 /**
- * Fetches the text at a URL, and asks for it without a content coding. Any status other than 200 is an error, including
- * a redirect. The reason of an error contains neither the URL nor the headers, because they may be secret.
+ * Fetches the text at a URL, and asks the server to send it without compression (`accept-encoding: identity`). Any
+ * status other than 200 is an error, including a redirect. The message of an error contains neither the URL nor the
+ * headers, because they may be secret.
  */
 export async function getText(
   { origin, pathname, search }: URL,

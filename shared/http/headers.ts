@@ -27,8 +27,8 @@ export function allHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">):
 }
 
 /**
- * Returns the value of a header that must occur exactly once. `name` is in lower case. If it occurred twice, two
- * programs on the way could each trust a different value.
+ * Returns the value of a header that must occur exactly once. `name` is in lower case. If it occurred twice, a proxy
+ * could check one value and this program use the other.
  */
 export function onlyHeaderValue(
   req: IncomingMessage,
@@ -72,9 +72,10 @@ export function parseRetryAfter(value: string | undefined, now: number): number 
 const ABSOLUTE = /^https?:\/\/[^/?#@]+(?=[/?]|$)/i;
 
 /**
- * Converts a request target to the form that a client sends to an origin server (RFC 9112, section 3.2.1). A client of
- * a proxy sends a URL (section 3.2.2). The URL's authority is dropped. It overrides Host, but no decision depends on
- * either. A URL with a user is returned unchanged.
+ * Converts a request target to the form that a client sends to an origin server (RFC 9112, section 3.2.1). A client
+ * that believes it talks to a proxy sends a whole URL (section 3.2.2), and this function drops its scheme and
+ * authority. The authority would override the header Host, but this program decides nothing by either. A URL with a
+ * user is returned unchanged.
  */
 export function originForm(target: string, method?: string): string {
   if (target.startsWith("/")) return target;

@@ -45,7 +45,7 @@ export type ListenOptions = {
   keepAliveMs?: number;
   /** Limit on open connections. connections.ts describes which one is closed for a new one. */
   connectionsMax?: number;
-  /** Headers of every refusal that is sent without the handler. */
+  /** Headers of every refusal that the server sends itself, without calling the handler. */
   refusalHeaders?: Readonly<Record<string, string>>;
   /** Receives, at most once a second, the number of connections closed at the limit. */
   log?: Logger;
@@ -60,8 +60,9 @@ const HEADER_BYTES_MAX = 16 * 1024;
 const HIGH_WATER_MARK_BYTES = 16 * 1024;
 
 /**
- * Serves `handler` on `host:port`, and refuses requests that HTTP/1.1 requires every server to refuse. The handler gets
- * each request's target without its origin. Throws `start.address_unavailable`.
+ * Serves `handler` on `host:port`, and refuses requests that HTTP/1.1 requires every server to refuse. If a client
+ * sends a whole URL as the request's target, the handler gets only its path and query. Throws
+ * `start.address_unavailable`.
  */
 export async function listen(
   handler: RequestListener,
@@ -201,8 +202,8 @@ export function parseAddress(address: string): ListenAddress {
 }
 
 /**
- * Limit on the connections that wait in the operating system until the server accepts them. If the system drops one,
- * the client retries after a second or more.
+ * Limit on the connections that wait in the operating system until the server accepts them. Beyond it, the system drops
+ * new connections, and a client tries again only after a second or more.
  */
 const BACKLOG = 4096;
 
@@ -218,8 +219,8 @@ async function bind(server: Server, address: string): Promise<void> {
 }
 
 /**
- * A server that is closing ends connections that have been idle for this time in ms. On a connection that was just
- * used, the next request may already be on its way.
+ * Time in ms for which a connection must have been idle before a server that is closing ends it. On a connection that
+ * was used more recently, the client may already have sent the next request.
  */
 const IDLE_MS = 2000;
 const SWEEP_MS = 100;
@@ -229,7 +230,8 @@ async function closeServer(server: Server, exchanges: Exchanges, graceMs: number
   await quietTurn();
   const closeIdle = () => exchanges.closeIdle(IDLE_MS);
   const sweeps = setInterval(() => void quietTurn().then(closeIdle), SWEEP_MS);
-  // The close() of an HTTP server would close every idle connection at once, and stop the time-outs of requests.
+  // The close() of an HTTP server closes every idle connection at once, and stops the time-outs of requests. So the
+  // close() of its base class is called, which only stops accepting connections.
   const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
   exchanges.end();
   closeIdle();
@@ -243,8 +245,9 @@ const QUIET_MS = 0.3;
 const QUIET_WAIT_MS = 200;
 
 /**
- * Waits for a turn of the event loop that has nothing to do. Until then, connections and bytes that have arrived may
- * still wait in the operating system, and closing their socket would reset them.
+ * Waits for a turn of the event loop with almost no work. Before that, connections and bytes may still wait in the
+ * operating system until this process reads them. To close a socket with unread bytes would reset its connection, and
+ * the client would get no answer.
  */
 async function quietTurn(): Promise<void> {
   const until = performance.now() + QUIET_WAIT_MS;
@@ -257,8 +260,8 @@ async function quietTurn(): Promise<void> {
 }
 
 /**
- * Closes a connection to free its slot for another one. It sends no answer, because a client that reads slowly would
- * keep the slot.
+ * Closes a connection to free its slot for a new one. It sends no answer, because a client that reads the answer slowly
+ * would keep the slot.
  */
 function closeForNewConnection(exchanges: Exchanges, socket: Duplex): void {
   const unfinished = exchanges.unfinished(socket);

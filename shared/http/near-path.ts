@@ -1,7 +1,7 @@
 import { percentDecoded } from "../platform/text/percent-decoded.ts";
 import { typoBetween } from "../platform/text/similar-words.ts";
 
-/** Configured path that was probably meant, and how the request's path differs from it. */
+/** A configured path that the client of a request to an unknown path probably meant, and how the two paths differ. */
 export type NearPath = { path: string; differs: string };
 
 /** Limit on the length of compared paths. Configured paths are shorter. */
@@ -12,7 +12,8 @@ const LETTERS_MIN = 5;
 /**
  * Creates the function that finds the configured path that a request probably meant. The request's path may differ by a
  * trailing slash, case, percent-encoding, one typing error, or a prefix that a proxy or the host's server should have
- * removed. Each search compares many configured paths of similar length, so use it only for sampled requests.
+ * removed. Each search compares many configured paths of similar length. So call it only for a sample of the refused
+ * requests, not for each one.
  */
 export function createFindNear(paths: Iterable<string>): (path: string) => NearPath | undefined {
   const byForm = new Map<string, string>();
@@ -54,7 +55,7 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
   }
 }
 
-/** Advice for an operator whose gateway may be mounted at another path than configured. */
+/** Advice for an operator: requests may arrive with a prefix before the configured path. */
 const PREFIXED = "by its prefix, which the mount path or a proxy must remove";
 
 /** Returns the form that paths share if they differ only in slashes, case or percent-encoding. */

@@ -11,15 +11,15 @@ import type { Readiness } from "./readiness.ts";
 import { methodNotAllowed, nothingAt, type Route, serveRoutes } from "./router.ts";
 
 type Probes = {
-  /** Path with the same status as /readyz, but without the checks. */
+  /** Path of a third probe. It answers with the status of /readyz, but without the checks. */
   health?: string;
   /** Called for requests to other paths, before they are answered. */
   onNotFound?: (req: IncomingMessage) => void;
 };
 
 /**
- * Serves GET /livez (200 while the event loop runs), GET /readyz (200 or 503, with the checks as JSON), and 404 for
- * other paths.
+ * Serves two probes: GET /livez answers 200 while the event loop runs, and GET /readyz answers 200 or 503, with the
+ * checks as JSON. Requests to other paths get 404.
  */
 export function serveProbes(
   readiness: () => Readiness,
@@ -45,8 +45,8 @@ export function serveProbes(
 }
 
 /**
- * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and the
- * routes that `more` currently returns. Resolves with the bound address.
+ * Serves a process's private address until shutdown. There it serves the probes, GET /metrics in Prometheus' text
+ * format, and the routes that `more` returns at the time of each request. Resolves with the bound address.
  */
 export async function serveOps(
   readiness: () => Readiness,
@@ -73,7 +73,10 @@ export async function serveOps(
   return server.address;
 }
 
-/** Creates an Express app with exact paths only, and without caching, ETags and the X-Powered-By header. */
+/**
+ * Creates an Express app that matches paths exactly, and sends no ETag and no X-Powered-By header. All its answers have
+ * `COMMON_HEADERS`, which forbid caching.
+ */
 export function bareApp(): Express {
   const app = express();
   app

@@ -7,7 +7,7 @@ import { COMMON_HEADERS } from "./answer.ts";
 import { leaveUnread } from "./body.ts";
 
 type Extra = {
-  /** Overrides the code's status, for a sender that misinterprets it. */
+  /** Overrides the code's status, for a sender that would misinterpret it. */
   status?: number;
   headers?: Readonly<Record<string, string>>;
   /** Additional members of the problem document. */

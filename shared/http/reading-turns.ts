@@ -2,22 +2,25 @@ import type { IncomingMessage } from "node:http";
 
 /** Limit on the bytes that one request reads of its body in one turn. */
 const REQUEST_BYTES = 64 * 1024;
-/** Limit on the paused requests that resume for one turn. All requests together may read this many times `REQUEST_BYTES`. */
+/**
+ * Limit on the paused requests that continue in one turn. All requests together may read this many times
+ * `REQUEST_BYTES`.
+ */
 const REQUESTS = 16;
 
 /**
  * Limits the bytes that all requests read of their bodies in one turn of the event loop. In one turn, libuv reads up to
- * 2 MiB of each connection, but accepts only one new connection. Without a limit, a new client would wait one long turn
- * for each connection before its own. A request that has used up its limit pauses. Requests that have already read
- * some bytes resume first, so that few half-read bodies use memory. The request is paused and not its socket, because
- * Node resumes the socket as long as the request flows.
+ * 2 MiB of each connection, but accepts only one new connection. So without a limit, a new client would wait for many
+ * long turns while others send large bodies. A request that has used up its limit pauses. Requests that have already
+ * read some bytes resume first, because half-read bodies use memory until they are complete. The request is paused and
+ * not its socket, because Node resumes the socket as long as the request flows.
  */
 export class ReadingTurns {
   /** Bytes that each request has read since its last pause. */
   readonly #read = new WeakMap<IncomingMessage, number>();
-  /** Requests that paused at a later read of their body. They resume first. */
+  /** Paused requests that had been paused and resumed before. Part of their body is in memory, so they resume first. */
   readonly #begun = new Set<IncomingMessage>();
-  /** Requests that paused at the first read of their body. */
+  /** Paused requests that have read only the first bytes of their body. */
   readonly #fresh = new Set<IncomingMessage>();
   #readByAll = 0;
   #endsSoon = false;

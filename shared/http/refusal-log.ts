@@ -14,13 +14,13 @@ const EVERY_MS = 1000;
 
 type Refusal = { error: AppError; fields: Fields };
 
-/** Refusals with one code since its last log line, and the newest of them. */
+/** Number of refusals with one code since the last log line for this code, and the newest of them. */
 type Unlogged = { times: number; newest: Refusal | undefined };
 
 /**
- * Logs refusals, at most one line a second for each code. A line for each refusal would let a stranger fill the log.
- * The first refusal is logged at once, with `times` 1. Later lines show the newest refusal, and `times` counts all that
- * the line covers, so that the sum is exact.
+ * Logs refusals, at most one line a second for each code. With a line for each refusal, a stranger could fill the log.
+ * The first refusal with a code is logged at once, with `times` 1. Each later line shows the newest refusal, and
+ * `times` counts all refusals since the previous line. So the sum of `times` is exact.
  */
 export function createRefusalLog(log: Logger, event: string): RefusalLog {
   const unlogged = new Map<ErrorCode, Unlogged>();
@@ -31,7 +31,8 @@ export function createRefusalLog(log: Logger, event: string): RefusalLog {
   }
 
   /**
-   * Logs what has accumulated. Codes without new refusals are forgotten, so that their next refusal is logged at once.
+   * Writes a line for each code with new refusals since its last line. Codes without new refusals are forgotten, so
+   * that their next refusal is logged at once.
    */
   function logAccumulated(): void {
     timer = undefined;

@@ -7,8 +7,8 @@ const ROUTE = Symbol("route");
 type RoutedRequest = IncomingMessage & { [ROUTE]?: string };
 
 /**
- * Stores the path pattern of the route that answers this request. The path itself is not a label of the metric, because
- * it may hold any text.
+ * Stores the path pattern of the route that answers this request, as a label of the metric. The path itself is no
+ * label, because clients choose it: each new path would add a time series.
  */
 export function setRoute(req: RoutedRequest, route: string): void {
   req[ROUTE] = route;
@@ -17,7 +17,10 @@ export function setRoute(req: RoutedRequest, route: string): void {
 /** Buckets in seconds that OpenTelemetry recommends for `http.server.request.duration`. */
 const HTTP_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Methods with their own label value. Node's parser accepts more, and each would add a time series. */
+/**
+ * Methods with their own label value. Node's parser accepts more methods, and a client could add a time series with
+ * each.
+ */
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]);
 
 /**

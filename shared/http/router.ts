@@ -10,7 +10,7 @@ type RouteKey = {
   method: string;
   /** `{name}` matches one segment, `{name+}` one or more. */
   path: string;
-  /** Text that follows the methods in the detail of a 405. */
+  /** Text in the detail of a 405 (method not allowed), after the methods that the path accepts. */
   usage?: string;
 };
 
@@ -29,7 +29,7 @@ export type Router<Route> = {
   nameOf(req: IncomingMessage): string | undefined;
 };
 
-/** Regular expressions of parameters, by name. */
+/** Regular expressions that the values of parameters must match, by the parameter's name. */
 type Shapes = Readonly<Record<string, RegExp>>;
 
 /** Returns a name such as `GET /api/v1/failed/{call_id}`. */
@@ -39,8 +39,8 @@ export function nameOf({ method, path }: RouteKey): string {
 
 /**
  * Creates a router that matches raw paths: nothing is decoded, folded or resolved, so that a path means exactly one
- * route. Paths without parameters come first, then those with the most literal text. A parameter with a shape matches
- * all text of that shape.
+ * route. If several routes match a path, one without parameters wins, then the one with the most literal text. A
+ * parameter with a shape matches all text of that shape.
  */
 export function createRouter<Route extends RouteKey>(
   routes: readonly Route[],

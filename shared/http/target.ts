@@ -4,8 +4,8 @@ import { originForm } from "./headers.ts";
 import { sendProblem } from "./problem.ts";
 
 /**
- * Request of a server with mount paths, such as Express. It keeps the received target in `originalUrl`, and removes the
- * mount path from `url`.
+ * Request of a server that can mount handlers at a path, such as Express. The server keeps the received target in
+ * `originalUrl`, and removes the mount path from `url`.
  */
 type MountedRequest = IncomingMessage & { originalUrl?: string };
 

@@ -10,7 +10,10 @@ export function unansweredOn(socket: Duplex): ReadonlySet<ServerResponse> {
   return answersOn(socket);
 }
 
-/** Tracks an answer as unsent until it emits `close`, at the latest when its connection ends. */
+/**
+ * Counts an answer among the unsent ones of its connection until it emits `close`. The end of the connection also makes
+ * it emit `close`.
+ */
 export function trackAnswer(res: ServerResponse): void {
   const unanswered = answersOn(res.req.socket);
   if (unanswered.has(res)) return;

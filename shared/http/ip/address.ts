@@ -15,8 +15,9 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * Returns the key under which an address is counted. An IPv4 address is its own key. An IPv6 address counts as its /64,
- * the least that a subscriber has. A text that is not an address is its own key.
+ * Returns the key under which limits count a client's address. An IPv4 address is its own key. The key of an IPv6
+ * address is its /64, because every subscriber has at least a /64 and may use all of its addresses. A text that is not
+ * an address is its own key.
  */
 export function addressKey(text: string): string {
   if (isIPv4(text)) return text;
@@ -26,8 +27,8 @@ export function addressKey(text: string): string {
 }
 
 /**
- * Returns the networks of an `addressKey`, narrowest first. For IPv6, the second is its /48, which one site may own,
- * and which contains 65,536 keys.
+ * Returns the networks in which limits count an `addressKey`, narrowest first. The first is the key itself. For IPv6,
+ * the second is its /48, which contains 65,536 keys and may belong to one site.
  */
 export function networksOf(key: string): string[] {
   const [address = ""] = key.split("/");

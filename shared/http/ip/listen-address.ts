@@ -39,7 +39,8 @@ function readHost(written: string): { host: string } | string {
     return isIPv6(inner)
       ? { host: inner }
       : `must have an IPv6 address in its brackets, such as "[::1]:9090"`;
-  // `localhost` has two addresses, but a server listens on one. Clients on this machine try this one first or second.
+  // `localhost` has an IPv4 and an IPv6 address, but a server listens on one. Clients on this machine try both, so they
+  // also find a server that listens only on IPv4.
   if (written.toLowerCase() === "localhost") return { host: THIS_MACHINE };
   if (written === "*") return `has no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too`;
   const looksNumeric = /^[\d.]+$/.test(written);

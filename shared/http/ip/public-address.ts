@@ -3,8 +3,9 @@ import ipaddr from "ipaddr.js";
 import { type AddressList, createAddressList } from "./address-list.ts";
 
 /**
- * Addresses outside the public internet, by IANA's registries of special-purpose addresses, including those that are
- * not routed today. A request to a host name that resolves to one of them would reach this process's own network.
+ * Addresses outside the public internet, from IANA's registries of special-purpose addresses. A stranger can name a
+ * host that resolves to one of them, and a request to it would reach this process's own network. Addresses that are not
+ * routed today are included too.
  */
 const SPECIAL_IPV4 = createAddressList([
   "0.0.0.0/8", // this host, this network
