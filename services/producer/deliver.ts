@@ -37,8 +37,9 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 
 /**
  * Hands a call to a runner. Resolves when the runner has accepted the call; must tolerate the same `call.id` again. The code
- * of a thrown AppError decides what happens to the call (retry-policy.ts). After any other error the call is tried again.
- * If `hold` is lost meanwhile, `hold.signal` is aborted. Stop then if possible, because another worker may have the call.
+ * of a thrown AppError decides what happens to the call (retry-policy.ts). After any other error the call is tried again. If
+ * `hold` is lost while the injection runs, `hold.signal` is aborted. Stop then if possible, because another worker may have
+ * the call.
  *
  * For a call with `keep_result`, the answer is kept as its result; without an answer there is no result. For a call with a
  * `callback`, an answer of 202 means that the call ends when its result is delivered.
@@ -46,7 +47,7 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is one that has no answer
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<RunnerAnswer | undefined | void>;
 
-/** Delay of a call whose record could not be written. */
+/** Delay before a call is tried again whose failed attempt could not be recorded. */
 const RECORD_PAUSE_MS = 1000;
 
 type DeliverDeps = {
@@ -58,19 +59,22 @@ type DeliverDeps = {
   throttle: Throttle;
   /** Adds a call to the history once its runner has accepted it. */
   archive: (call: CallHead, tried: AttemptSummary) => void;
-  /** Number of partitions, which share the limits on kept calls. */
+  /** Number of partitions. Each applies an equal share of the size limit on kept calls. */
   partitions: number;
   /** Maximum size of a kept answer. If an answer is longer, only its status and type are kept. */
   resultBytesMax: number;
-  /** Time of Redis, because gateways use it too when they accept calls. */
+  /**
+   * Clock of Redis. Gateways take the time of acceptance from it too, so a call's latency is correct even if the clocks of
+   * the machines differ.
+   */
   clock: Clock;
   log: Logger;
   workerId: string;
 };
 
 /**
- * @internal Brings one call from the queue to the runner. Every outcome leads to one verdict, one change of the record
- * and one event.
+ * @internal Creates the function that brings one taken call to the runner. Every outcome leads to one verdict, one change of
+ * the record and one event.
  */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
@@ -108,8 +112,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   }
 
   /**
-   * Returns whether this was the last attempt. Only used if the runner has executed the call and its answer was lost.
-   * Such a call cannot fail: further attempts would only serve to get the answer.
+   * Returns whether this was the last attempt. Only used if the runner has executed the call and its answer was lost. Further
+   * attempts only serve to get that answer, so after the last one the call counts as injected and does not fail.
    */
   function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
     return deps.policy.judge(error, attempt, gateOf(queue)).kind === "fail";
@@ -121,7 +125,10 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return call.callback !== undefined && answer.status === ACCEPTED ? AWAITED : undefined;
   }
 
-  /** Encodes the settings for keeping the call. A 202 is not stored as the answer, because the result comes later. */
+  /**
+   * Encodes the settings for keeping the delivered call, and the runner's answer to keep with it. A 202 is not stored as the
+   * answer, because the result comes later.
+   */
   function keptOf(
     call: CallHead,
     answer: RunnerAnswer | undefined,
@@ -143,7 +150,10 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return { answer, error, injectMs: Math.round(performance.now() - startedAt) };
   }
 
-  /** Handles a call that was added again after it had ended. Such a call is not sent to the runner. */
+  /**
+   * Handles a call whose record shows that it has ended, for example because it was added again after that. Such a call is
+   * not sent to the runner.
+   */
   function ended({ id, queue }: Taken, state: string): Verdict {
     log.info("call.already_ended", { ...callFields(id, queue), state });
     return { kind: "ended" };
@@ -151,7 +161,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /**
    * Decides about a call whose runner is unreachable. Nothing was sent, so the attempt does not count. If the runner counts
-   * as away, the call returns to the waiting calls, which are not taken until the runner is back.
+   * as away, the call returns to the waiting calls of its job, and producers take none of them until the runner is back.
+   * Otherwise it is tried again after a delay.
    */
   function unreachable({ attempt, queue }: Taken, error: AppError): Verdict {
     const gate = gateOf(queue);
@@ -237,7 +248,7 @@ function createOutcomes({ records, policy, throttle, archive, clock, log, worker
   }
 
   /**
-   * Postpones a call whose failure could not be recorded. The attempt does not count, so that the log has every attempt
+   * Postpones a call whose failure could not be recorded. The attempt does not count, because the log must have every attempt
    * that counts.
    */
   function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
@@ -246,8 +257,9 @@ function createOutcomes({ records, policy, throttle, archive, clock, log, worker
   }
 
   /**
-   * Fails a call whose record cannot be read, without an attempt or a callback. The call may have ended, so an operator
-   * must decide. The record stays unchanged.
+   * Fails a call whose record cannot be read, without an attempt or a callback. Only the record could show whether the call
+   * has already ended, and another attempt could then run the job twice. So an operator must decide. The record stays
+   * unchanged.
    */
   function failUnreadable(taken: Taken): Verdict {
     const error = unreadable(`the record of ${taken.id}`);

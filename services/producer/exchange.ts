@@ -8,7 +8,7 @@ export type RunnerResponse = {
   status: number;
   /** Returns the first header of this name (in lower case) as sent, if there is one. */
   header(name: string): string | undefined;
-  /** The body up to its limit, if it must be kept. */
+  /** The body, at most up to its limit, if it must be kept or the answer is an error. Otherwise empty. */
   body: Buffer;
   /** True if the body is longer than its limit. */
   isTooLong: boolean;
@@ -24,8 +24,8 @@ export type ExchangeLimits = {
   /** Limit on the body of a result; undefined if no result is kept. */
   keepBytesMax?: number | undefined;
   /**
-   * Limit on the body of a success that is kept with the delivered call, but not as a result; undefined if it is not kept. If
-   * such a body is incomplete, the request still succeeds, with `isBroken`.
+   * Limit on the body of a successful answer that is kept together with the delivered call, but not as a result. Undefined if
+   * the body is not kept. If such a body is incomplete, the request still succeeds, with `isBroken`.
    */
   copyBytesMax?: number | undefined;
 };
@@ -76,7 +76,7 @@ class TimedOut extends Error {
   }
 }
 
-/** Errors that undici reports before it connects, if the request itself is invalid. */
+/** Errors by which undici refuses an invalid request before it connects. */
 const REQUEST_FAULTS = [errors.InvalidArgumentError, errors.NotSupportedError];
 
 function broken(status: number, cause: unknown): AppError {
@@ -100,7 +100,7 @@ function codeOf(cause: unknown, started: boolean): DeliveryCode {
 }
 
 const EXCERPT_CHARS = 300;
-/** Maximum number of bytes read of a response that is not kept or is an error. */
+/** Maximum number of bytes that are read of a body if the answer is an error, or if its body is not kept. */
 const RESPONSE_BYTES_MAX = 64 * 1024;
 
 function isSuccess(status: number): boolean {
@@ -123,7 +123,10 @@ type Outcome = { resolve(response: RunnerResponse): void; reject(cause: unknown)
 class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #outcome: Outcome;
   readonly #limits: ExchangeLimits;
-  /** Undefined until there is a connection, because undici passes it right before it writes the request. */
+  /**
+   * Undici passes the controller right before it writes the request. So while it is undefined, there is no connection, and
+   * nothing was sent.
+   */
   #controller: Dispatcher.DispatchController | undefined;
   #settled = false;
   #status = 0;

@@ -50,7 +50,8 @@ export function createHttpInject({
     connections,
     pipelining: 1,
     connect: createConnector({ timeout: CONNECT_TIMEOUT_MS }),
-    // Disabled: each request has one time limit as a whole, which depends on the job.
+    // These two timeouts of undici are disabled, because each request has one time limit as a whole, which depends on the
+    // job.
     headersTimeout: 0,
     bodyTimeout: 0,
     keepAliveTimeout: 4000,
@@ -83,8 +84,8 @@ export function createHttpInject({
 
 /**
  * Builds the request that carries a call to a runner. It has the body and its Content-Type as received, and the metadata as
- * headers. `Idempotency-Key` is the call id. A signature covers all of these and the path, so that neither the job nor the
- * sender can be changed on the way.
+ * headers. `Idempotency-Key` is the call id. If the runner has a secret, a signature covers all of these and the path. So
+ * neither the job nor the sender can be changed on the way.
  */
 function toRequest(
   { call, body }: DeliveredCall,
@@ -104,7 +105,10 @@ function toRequest(
   return { method: "POST", path, headers, body };
 }
 
-/** Header of an answer without a result: the runner no longer has its full first answer (docs/runner.md). */
+/**
+ * Header of an answer without a result. A runner that gets a call again must repeat its first answer. If it no longer has
+ * that body, it says so with the value `forgotten` of this header (docs/runner.md).
+ */
 const FORGOTTEN_HEADER = "idempotent-body";
 
 function toAnswer(response: RunnerResponse): RunnerAnswer {

@@ -67,9 +67,9 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 }
 
 /**
- * Registers gauges of slots, of runners and receivers that are away, and of the queues of callbacks, which no gateway
- * reports. The gauges read the current producer instead of events: a reload may replace the producer during an outage,
- * and then no event reports the end of the outage.
+ * Registers gauges of slots, of runners and receivers that are away, and of the queues of callbacks. Each gateway reports the
+ * queues of its own origin, but callbacks have no gateway. The gauges read the current producer and do not count events. A
+ * reload may replace the producer during an outage, and then no event reports the end of the outage.
  */
 export function registerGauges(
   metrics: Metrics,

@@ -50,7 +50,10 @@ export type { Hold } from "./consumer/hold.ts";
 export type { DeliveredCall, Inject } from "./deliver.ts";
 export { NotNow, Refused } from "./retry-policy.ts";
 
-/** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
+/**
+ * Options of `createProducer`. Set either `inject`, to handle the calls in your own process, or `runner.url` of `postern`, to
+ * send them to a runner.
+ */
 export interface ProducerOptions extends PartOptions {
   /** Receives each call in this process, instead of a runner. */
   inject?: Inject;
@@ -59,7 +62,7 @@ export interface ProducerOptions extends PartOptions {
 }
 
 export type Producer = Part & {
-  /** Name of the producer in the log, and in Redis for calls in flight. */
+  /** Name of this producer. It appears in the log, and in Redis in the lock of each call that the producer has in flight. */
   readonly workerId: string;
 };
 
@@ -78,7 +81,8 @@ export const PRODUCER: PartKind<PosternConfig> = {
  */
 export function createProducer(options: ProducerOptions): Producer {
   const { inject, origins, postern: table = {} } = options;
-  // The timeout of the default runner must not limit `inject`.
+  // A configuration is valid only if the timeout of its runner is below `producer.lock_ms`. With `inject` there is no runner,
+  // so a timeout of 1 ms lets every `lock_ms` pass.
   const withoutRunner = isTable(table) && { ...table, runner: { timeout_ms: 1 } };
   const checked = inject && withoutRunner ? { ...options, postern: withoutRunner } : options;
   const part: PartKind<PosternConfig> = {
@@ -96,7 +100,7 @@ export function createProducer(options: ProducerOptions): Producer {
 
 /** Reports options that conflict: calls go either to `inject` or to runners. */
 function targetProblems(inject: Inject | undefined, { runner, runners, jobs }: PosternFile): Problem[] {
-  // The schema of the file has a default URL, which would hide that the option is missing.
+  // The missing URL must be found here, because the schema of postern.toml replaces it by a default.
   if (inject === undefined && runner?.url === undefined)
     return [{ ...problem(["runner", "url"], "is missing: set it, or inject"), other: ["runner"] }];
   if (inject === undefined) return [];
@@ -213,8 +217,8 @@ export function composeProducer(options: Options): ComposedProducer {
 }
 
 /**
- * Checks the Redis of each partition. Before a partition can be used, it gets the operators' pauses and endpoint states that
- * were set while it was away.
+ * Checks the Redis of each partition. Partition 0 has the operators' pauses and endpoint states. Before another partition is
+ * used, they are copied to it, because some may have been set while it was away.
  */
 function openServers(
   { postern, partitions, deployments, gates, log }: Options & { gates: Gates },
@@ -224,15 +228,17 @@ function openServers(
     const claimData = createClaimData(partition, deployments?.all[index]);
     return new DurableRedis({
       redis: partition.redis,
-      // A single server needs no proof: if it loses the producer's last writes, the producer repeats the work. Replicas
-      // must confirm the writes, because a failover to a primary without them would send calls twice.
+      // A single server's writes need no proof: if it loses the producer's last writes, the producer repeats the work. If
+      // there are replicas, they must confirm the writes. Otherwise a failover could make a replica without these writes the
+      // primary, and calls would be sent twice.
       mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
       async checkData() {
         await claimData();
         if (index > 0) await gates.sync(index, servers.control);
       },
       onUsable: () => onUsable(index),
-      log: { ...logOf(partition, log), info() {} }, // hides the line `redis.ready`: it says how durable this server's writes are
+      // Drops the line `redis.ready`: it would report the mode above, which may differ from the configured durability.
+      log: { ...logOf(partition, log), info() {} },
     });
   });
   return servers;
@@ -242,8 +248,8 @@ type Jobs = ReturnType<typeof toJobs>;
 type Callbacks = ReturnType<typeof toCallbackOptions>;
 
 /**
- * Announces to each partition that this producer is alive, and publishes in partition 0 the public keys of callbacks. Writes
- * nothing to a Redis that cannot be used.
+ * Reports regularly to each partition that this producer is alive. Also publishes in partition 0 the public keys that verify
+ * callbacks. Writes nothing to a Redis that cannot be used.
  */
 function openPresence(
   partitions: Partitions,
@@ -281,7 +287,7 @@ function openPresence(
   };
 }
 
-/** Returns the maximum time until the injections in flight have ended, in ms. */
+/** Returns the longest time, in ms, that the injections in flight may still take when the producer stops. */
 function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {
   const runners = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
   const ofJobs = [...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs);
@@ -324,8 +330,8 @@ type Delivering = Options & {
 };
 
 /**
- * Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. Uses the clock of each call's
- * partition.
+ * Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. The time of a call is that of
+ * the Redis of its partition.
  */
 function createDelivering(options: Delivering) {
   const { postern, partitions, gates, jobs, runners, log, workerId, random = Math.random } = options;
@@ -393,7 +399,10 @@ function createDelivering(options: Delivering) {
   };
 }
 
-/** Creates the step that sets limits in a partition, if this producer must set any. */
+/**
+ * Creates for each partition the function that sets the limits there before the first call is taken. It is undefined if this
+ * producer sets no limits.
+ */
 function createPrepare(
   gates: Gates,
   limits: ReadonlyMap<string, JobLimits> | undefined,

@@ -18,10 +18,13 @@ import type { Verdict } from "./consumer/finish.ts";
  * After the last attempt the call is failed, until an operator replays or discards it.
  */
 
-/** Waiting times before the next attempt. Retry-After can make them longer. */
+/** Functions that compute the wait before the next attempt. Retry-After can make the wait longer. */
 const WAITS = {
   backoff: backoffMs,
-  /** Waits as after a first failure, however many attempts there were, because the call is not the cause. */
+  /**
+   * Waits as after a first failure, however many attempts there were, because the cause is the unreachable runner and not the
+   * call.
+   */
   first: (backoff, _, random) => backoffMs(backoff, 1, random),
   none: () => 0,
 } satisfies Record<string, typeof backoffMs>;
@@ -30,19 +33,29 @@ const WAITS = {
 export type Outcome = {
   /** `retry`: the attempt counts, and after the last one the call fails. `delay`: the attempt does not count. */
   readonly next: "retry" | "delay" | "fail";
-  /** Says whether the job ran. `yes`: only the answer is missing, so the call counts as injected after its last attempt. */
+  /**
+   * Says whether the job ran. `yes`: the job ran and only the answer is missing, so after its last attempt the call counts as
+   * injected.
+   */
   readonly effect: "no" | "maybe" | "yes";
-  /** State of the runner, or of the receiver of a callback, as far as the attempt shows it. */
+  /**
+   * State of the runner, or of the receiver of a callback, as far as the attempt shows it. `unreachable`: no connection was
+   * made. `silent`: a connection was made, but no answer came. For a receiver, `silent` covers both.
+   */
   readonly peer: "unreachable" | "silent" | "answered" | "unknown";
   /**
-   * Says whether several consecutive calls with this error pause the job. `asked`: only with Retry-After. `no`: never,
-   * and the count of consecutive calls starts again. `skip`: never, and the count stays.
+   * Says whether the job pauses after several consecutive calls with this error (throttle.ts). `asked`: only if the answer
+   * has Retry-After. `no`: never, and the count of consecutive calls starts again at 0. `skip`: never, and the count stays as
+   * it is.
    */
   readonly pauses: "yes" | "asked" | "no" | "skip";
   readonly wait: keyof typeof WAITS;
 };
 
-/** Makes `next` agree with `retryable` in CODES, except for a record that only an operator can repair. */
+/**
+ * Allows only a `next` that agrees with `retryable` of the same code in CODES. The exception is `record.unreadable`: a client
+ * may retry its request, but a call fails, because only an operator can repair the record.
+ */
 type NextOf<Code extends DeliveryCode> = Code extends "record.unreadable"
   ? "fail"
   : { true: "retry" | "delay"; false: "fail" }[`${(typeof CODES)[Code]["retryable"]}`];
@@ -57,7 +70,8 @@ export const OUTCOMES: { readonly [Code in DeliveryCode]: Outcome & { next: Next
   "runner.answer_broken": { next: "retry", effect: "yes", peer: "answered", pauses: "no", wait: "backoff" },
   "runner.failed": { next: "retry", effect: "maybe", peer: "answered", pauses: "asked", wait: "backoff" },
   "runner.throttled": { next: "delay", effect: "no", peer: "answered", pauses: "yes", wait: "backoff" },
-  // The runner is busy with this call, which says nothing about the job's other calls.
+  // The runner already works on this call. This says nothing about the job's other calls, so it does not count toward a pause
+  // of the job.
   "runner.busy": { next: "delay", effect: "maybe", peer: "answered", pauses: "skip", wait: "backoff" },
   "runner.refused": { next: "fail", effect: "no", peer: "answered", pauses: "no", wait: "none" },
   "call.poison_pill": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
@@ -93,7 +107,10 @@ type FailureOptions = ConstructorParameters<typeof AppError>[1] & {
   outcome?: Partial<Outcome>;
 };
 
-/** A runner's answer that did not accept the call. If the call fails, the client that asks for its result gets the problem. */
+/**
+ * An answer by which a runner did not accept the call. If the call then fails, a client that asks for its result gets
+ * `problem`, the runner's description of the reason.
+ */
 export class RunnerFailure extends AppError {
   readonly problem: ProblemText | undefined;
   readonly status: number | undefined;
@@ -126,7 +143,8 @@ export class NotNow extends RunnerFailure {
 }
 
 /**
- * Finds the consequences of an error. A program's own `inject` may throw other codes: for these, CODES says whether to retry.
+ * Finds the consequences of an error. A program's own `inject` may throw codes that are not in OUTCOMES. For these, CODES
+ * says whether to retry, and the rest is as for `queue.unavailable`.
  */
 export function outcomeOf(error: AppError): Outcome {
   const { code } = error;

@@ -9,13 +9,16 @@ import type { RunnerHealth } from "../../shared/telemetry/processes/runner-healt
 import { exchange } from "./exchange.ts";
 import { outcomeOf } from "./retry-policy.ts";
 
-/** Number of consecutive failed connections, without an answer in between, after which the runner counts as away. */
+/** A runner counts as away after this many connections have failed without an answer in between. */
 const FAILURES_IN_A_ROW = 3;
 
-/** Backoff between two probes of a runner that is away. Only an answer to a call resets it. */
+/**
+ * Backoff between two probes of a runner that is away. A successful probe does not reset it, because the next calls may fail
+ * again. Only an answer to a call resets it.
+ */
 const PAUSES: Backoff = { baseMs: 1000, capMs: 5000 };
 
-/** Problem that the newest call has shown. */
+/** Problem that the newest call has shown. `orEarlier` is set if the problem may have begun before `since`. */
 type Trouble = { state: "failing" | "silent" | "away"; since: number; orEarlier?: boolean; reason: string };
 
 /** Checks whether a connection to the runner can be made now. */
@@ -28,7 +31,7 @@ export type RunnerWatch = {
   failed(reason: string, since: number): void;
   /** A call begun at `since` reached the runner, and got no answer. */
   unanswered(reason: string, since: number): void;
-  /** The runner answered a call; `failure` is the answer's message if the runner is at fault. */
+  /** The runner answered a call. `failure` is the message of an answer that shows a fault of the runner, such as a 500. */
   answered(failure?: string): void;
   /** Calls `listener` each time the runner goes away or returns. */
   onChange(listener: () => void): void;
@@ -36,8 +39,9 @@ export type RunnerWatch = {
 };
 
 /**
- * Tracks whether a runner is away, from the results of its calls. While the runner is away, only one probe at a time is sent,
- * and no call. An outage logs only two lines. Failures that do not become an outage are counted in one line a second.
+ * Tracks from the results of a runner's calls whether the runner is away. While it is away, no call is sent to it, and only
+ * one probe at a time. An outage logs only two lines: its begin and its end. Failed connections that do not become an outage
+ * are counted, and logged at most once a second.
  */
 export function createRunnerWatch({
   runner,
@@ -76,7 +80,10 @@ export function createRunnerWatch({
     for (const listener of listeners) listener();
   }
 
-  /** Schedules a probe after 50 to 100 % of the backoff. A wider random range only helps to spread several probers. */
+  /**
+   * Schedules a probe after 50 to 100 % of the backoff. A range from 0 % would only help to spread the probes of many
+   * processes.
+   */
   function probeLater(): void {
     probes += 1;
     const pauseMs = backoffMs(pauses, probes, () => 0.5 + Math.random() / 2);
@@ -146,7 +153,7 @@ const PROBE_MS = 2000;
 
 /**
  * Creates a probe that requests `{url}/livez` on its own connection. Any answer means that the runner is reachable. A
- * connection without an answer means the same, because a call that connects does not count as unreachable either.
+ * connection without an answer means the same, because a call with such a connection does not count as unreachable either.
  */
 export function createProbe(url: string): Probe {
   const { origin, pathname } = new URL(url);

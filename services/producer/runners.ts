@@ -21,7 +21,10 @@ export type JobRunner = {
 
 export type Runners = WatchedRunners & {
   inject: Inject;
-  /** Returns whether the runner of this job is away. Do not take calls of the job then: an injection fails at once. */
+  /**
+   * Returns whether the runner of this job is away. Calls of the job must not be taken then, because their injection would
+   * fail at once.
+   */
   isAway(job: string): boolean;
   close(): Promise<void>;
 };

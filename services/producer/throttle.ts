@@ -3,7 +3,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { outcomeOf } from "./retry-policy.ts";
 
-/** Number of different calls in a row that the runner postpones until their whole job pauses. */
+/** A whole job pauses after its runner has postponed this many different calls of it in a row. */
 const CALLS_IN_A_ROW = 3;
 const PAUSE_MS_DEFAULT = 1000;
 const PAUSE_MS_MAX = 30_000;
@@ -19,7 +19,7 @@ export type ThrottleJob = (job: string, ms: number) => Promise<void>;
 /**
  * Pauses jobs whose runner is overloaded. A 429, or another answer with Retry-After, delays only its own call. After several
  * such answers in a row, to different calls of a job, the whole job pauses. The pause is as long as the runner asked, but at
- * most half a minute. Other jobs continue. Only jobs whose last answer was such an answer are remembered.
+ * most half a minute. Other jobs continue. A job takes memory only while its last answer was such an answer.
  */
 export function createThrottle({
   throttleJob,

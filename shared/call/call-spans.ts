@@ -16,9 +16,9 @@ function attributesOf(operation: "create" | "send" | "process", call: CallHead, 
 }
 
 /**
- * Begins the span in which a call is written to Redis, and stores the span's context in the call. So all attempts belong to
- * this trace, in any process and however late. `create` is the claim of a payment. `send` is the addition to the queue; for a
- * paid call, the payment gateway's reconciler may do it later.
+ * Begins the trace span in which a call is written to Redis, and stores the span's context in the call. So all attempts at
+ * the call belong to the same trace, in any process and however late. `create` is the claim of a payment. `send` is the
+ * addition to the queue; for a paid call, the payment gateway's reconciler may do it later.
  */
 export function startCreation(operation: "create" | "send", call: CallHead, queue: string): Span | undefined {
   if (tracer === undefined) return undefined;

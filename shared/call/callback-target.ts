@@ -1,6 +1,9 @@
 /** The destination of a callback. */
 export type Target = {
-  /** The URL to call. It has no braces, because scripts find the end of this object by its closing brace. */
+  /**
+   * The URL to call. It contains no braces, because a script finds the end of this object in a stored call by the closing
+   * brace (shared/queue/callbacks.lua).
+   */
   url: string;
   /**
    * Host, with its port if that is not 80 or 443: `hooks.example.com` or `hooks.example.com/8443`. A slash precedes the port,
@@ -31,7 +34,7 @@ export function toTarget(url: URL): Target {
   return { url: url.href.replaceAll("{", "%7B").replaceAll("}", "%7D"), receiver: receiverOf(url) };
 }
 
-/** Ports that a receiver's name leaves out: those of https and http. */
+/** Default ports of https and http. The name of a receiver does not have them. */
 const PORTS_UNNAMED = [443, 80];
 
 function receiverOf({ hostname, port }: URL): string {
@@ -40,8 +43,9 @@ function receiverOf({ hostname, port }: URL): string {
 }
 
 /**
- * Parses a receiver as an operator writes it, `HOST` or `HOST/PORT`, into the name that `toTarget` gives it. The host may
- * have any form that is valid in a URL: upper case, an international name, a dot at its end, an IPv6 address.
+ * Parses a receiver as an operator writes it, `HOST` or `HOST/PORT`. Returns the name that `toTarget` gives the same
+ * receiver. The host may have any form that is valid in a URL: upper case, an international name, a dot at its end, an IPv6
+ * address.
  */
 export function readReceiver(text: string): { receiver: string } | { problem: string } {
   const [, host = "", port = "443"] = /^(\[[^\]]*\]|[^/:]+)(?:[/:](\d+))?$/.exec(text) ?? [];
@@ -64,19 +68,22 @@ export function portsOfReceiver(receiver: string): readonly number[] {
 }
 
 /**
- * Returns whether the host has an empty label. No such host exists, and a path that contains it could be normalized into
- * another path.
+ * Returns whether the host has an empty label: a dot at its start, or two dots in a row. No such host exists. If the host
+ * became a part of a path, its dots could be normalized away, which leads to another path.
  */
 function hasEmptyLabel({ hostname }: URL): boolean {
   return /^\.|\.\./.test(hostname);
 }
 
-/** Receivers that requests may name. `match` returns how the URL's host is listed: by its name or by a wildcard. */
+/**
+ * Configured list of the receivers that a client may name in its request. `match` returns how the URL's host is listed: by
+ * its name or by a wildcard.
+ */
 export type ReceiverList = { match(url: URL): "host" | "wildcard" | undefined };
 
 type Entry = { protocol: string; port: string; hostname: string; isBelow: boolean };
 
-/** Creates a list from entries for which `receiverEntryProblem` returns undefined. */
+/** Creates a list from configured entries. They must be valid: `receiverEntryProblem` returns undefined for each. */
 export function createReceiverList(entries: readonly string[]): ReceiverList {
   const read = entries.map(readEntry).filter((entry) => typeof entry !== "string");
   return {

@@ -2,14 +2,14 @@ import { z } from "zod";
 import { callIdInPartitionOf } from "./call-id.ts";
 
 /*
- * A callback reports the end of a call. It is itself a call, with its own origin, and its runner is the receiver. So it is
- * retried, fails and is replayed like any other call.
+ * A callback reports the end of a call to a receiver. It is itself stored as a call, with the origin `callback`, and is sent
+ * to the receiver as other calls are to a runner. So it is retried, fails and is replayed like any other call.
  */
 
 /** Path where both gateways publish the public keys that verify callbacks. */
 export const CALLBACK_KEYS_PATH = "/.well-known/callback-keys.json";
 
-/** The receiver of a callback, and how that receiver can read the result. */
+/** The receiver of a callback, and the URL and token with which that receiver can read the result. */
 export const Callback = z.object({
   url: z.string(),
   /** Name of the receiver (shared/call/callback-target.ts), as part of a queue's name. */
@@ -24,7 +24,7 @@ export type Callback = z.infer<typeof Callback>;
 const Failure = z.object({ code: z.string(), title: z.string().optional(), detail: z.string().optional() });
 export type Failure = z.infer<typeof Failure>;
 
-/** Endings of calls that have callbacks. A call that failed and was run again may end twice. */
+/** Ways in which a call can end, as a callback names them. A call that failed and was run again may end twice. */
 export const ENDINGS = ["call.completed", "call.failed"] as const;
 export type Ending = (typeof ENDINGS)[number];
 
@@ -40,8 +40,8 @@ export const CallbackEvent = z.object({
 export type CallbackEvent = z.infer<typeof CallbackEvent>;
 
 /**
- * Derives the id of the callback for this ending of a call. The same ending always gives the same id. The script that
- * ends the call also adds the callback.
+ * Derives the id of the callback for this ending of a call. The same ending always gives the same id. The callback is in the
+ * partition of the call, because the script that ends the call also adds the callback.
  */
 export function callbackId(callId: string, ending: Ending): string {
   return callIdInPartitionOf(callId, "callback", callId, ending);

@@ -14,7 +14,10 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 const KeepDelivered = z.object({ secs: z.int().min(1), bytes_max: z.int().min(1) });
 export type KeepDelivered = z.infer<typeof KeepDelivered>;
 
-/** Schema of a stored call. A new field must be optional, because calls of older releases are stored. */
+/**
+ * Schema of a stored call. A new field must be optional, because Redis may still have calls that an older release stored
+ * without it.
+ */
 const known = z.object({
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
@@ -34,21 +37,24 @@ const known = z.object({
 });
 
 /**
- * A call as it is stored in a queue. The body is base64 of any bytes; `sha256` is their hash, in hex. With
- * `keep_result`, the runner's answer is kept (shared/call/results). With `keep_delivered`, the whole call is kept after
- * the runner accepted it (shared/call/kept). With `callback`, a receiver is notified of the end. `told` is set only in
- * a callback: it is what the callback reports.
+ * A call as it is stored in a queue. The body is base64 of any bytes; `sha256` is their hash, in hex. With `keep_result`, the
+ * runner's answer is kept (shared/call/results). With `keep_delivered`, the whole call is kept after the runner accepted it
+ * (shared/call/kept). With `callback`, a receiver is notified of the call's end. `told` is set only if the call is itself a
+ * callback, and has the end that it reports.
  */
 export type JobCall = z.infer<typeof known>;
 
-/** Keeps unknown fields for the process that reads the call next. */
+/**
+ * Schema that also keeps unknown fields. A later release may have added them, and the process that reads the call next may
+ * know them.
+ */
 export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<JobCall, "body" | "bytes" | "sha256" | "told"> & { body: Buffer; bodySha256: string };
 
 /**
- * Builds a call. The base64 of a large body is computed on each access. So a call in memory holds its body only once, as
- * bytes.
+ * Builds a call. If its body is large, `body` computes the base64 each time it is read. So a call in memory holds its body
+ * only once, as bytes.
  */
 export function toJobCall(made: NewCall): JobCall {
   const { id, origin, service_id, job_id, metadata, body, bodySha256, accepted_at, ...optional } = made;
@@ -58,8 +64,8 @@ export function toJobCall(made: NewCall): JobCall {
     origin,
     service_id,
     job_id,
-    // payments/add-paid.lua adds the transaction at the first `"metadata":{` of the JSON, so no nested object may come before
-    // it.
+    // payments/add-paid.lua inserts the transaction after the first `"metadata":{` in the JSON. So `metadata` must come
+    // before any other object, which could contain the same text.
     metadata,
     body: isHeldAsBytes ? "" : body.toString("base64"),
     sha256: bodySha256,
@@ -74,8 +80,8 @@ export function toJobCall(made: NewCall): JobCall {
 }
 
 /**
- * Encodes a call as JSON for Redis. A large call is encoded as bytes, so that its body exists only once as a string (in
- * base64).
+ * Encodes a call as JSON for Redis. A large call is encoded as bytes. As a string, its JSON would be a second long string
+ * beside the base64 of its body.
  */
 export function toJson(call: JobCall): string | Buffer {
   return isLarge(storedBytes(call)) ? toJsonBytes(call) : JSON.stringify(call);
@@ -100,7 +106,7 @@ function toJsonBytes(call: JobCall): Buffer {
 /** A call without its body. */
 export type CallHead = Omit<JobCall, "body">;
 
-/** Size of a call in Redis: little more than its body as base64. */
+/** Estimated size of a call in Redis: that of its body as base64. The other fields are small. */
 export function storedBytes({ bytes }: Pick<JobCall, "bytes">): number {
   return storedBytesOf(bytes);
 }
@@ -131,8 +137,9 @@ export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
 export const WEBHOOK_DELIVERY_ID = "X-WEBHOOK-DELIVERY-ID";
 export const WEBHOOK_EVENT = "X-WEBHOOK-EVENT";
 /**
- * Type of the event as an extended value (RFC 8187, section 3.2.1), if it is not visible ASCII. The name has no `*`:
- * nginx drops such a header, which would break the producer's signature.
+ * Type of the event as an extended value (RFC 8187, section 3.2.1), if it is not visible ASCII. The name has no `*`, because
+ * nginx drops a header with such a name. The producer's signature covers this header, so the runner would then refuse the
+ * signature.
  */
 export const WEBHOOK_EVENT_UTF8 = "X-WEBHOOK-EVENT-UTF8";
 /** Id of the delivered call that an operator has replayed as this call. */
@@ -152,7 +159,7 @@ export function eventOf(metadata: Readonly<Record<string, string>>): string | un
 export const X402_PAYER = "X-X402-PAYER";
 export const X402_TRANSACTION = "X-X402-TRANSACTION";
 
-/** Metadata keys with a configurable prefix (`metadata_prefix`), for runners that use another brand. */
+/** Metadata keys whose prefix can be configured (`metadata_prefix`), because a runner may expect headers of another brand. */
 export function platformKeys(prefix: string) {
   return {
     serviceId: `${prefix}-SERVICE-ID`,

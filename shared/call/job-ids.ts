@@ -50,8 +50,8 @@ export const NOT_A_SERVICE_ID = "must be a service id from 0 to 2^53-1, in decim
 export const NOT_A_JOB_INDEX = "must be a job index from 0 to 2^32-1, in decimal, without leading zeros";
 
 /**
- * Returns why this text is not a job's key; undefined if it is one. A job of webhooks may have a larger index than a job that
- * is sold.
+ * Returns why this text is not a job's key; undefined if it is one. The index may exceed JOB_INDEX_MAX, because this limit
+ * applies only to jobs that are sold.
  */
 export function whyNoJobKey(text: string): string | undefined {
   const [service = "", job, ...more] = text.split("/");

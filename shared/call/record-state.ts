@@ -1,6 +1,9 @@
 import { unreadable } from "../redis/unreadable.ts";
 
-/** States of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
+/**
+ * States that only paid calls have: a refund was exported, and perhaps seen on the chain (shared/payments/refunds.ts). Such a
+ * call is in no queue, and never runs again.
+ */
 const REFUND_STATES = ["REFUND_PENDING", "REFUNDED"] as const;
 export type RefundState = (typeof REFUND_STATES)[number];
 
@@ -29,5 +32,8 @@ export const ENDED_STATES = [
   ...REFUND_STATES,
 ] as const satisfies readonly RecordState[];
 
-/** The states as text for Lua, which searches for a state between two spaces. */
+/**
+ * The states as texts for Lua scripts. A script looks for a state with a space before and after it, so that no part of
+ * another state matches.
+ */
 export const RECORD = { states: ` ${STATES.join(" ")} `, ended: ` ${ENDED_STATES.join(" ")} ` };

@@ -5,7 +5,10 @@
 
 const LENGTH_MAX = 200;
 
-/** Matches `name:` before a word, which is an operator in other programs' search boxes. */
+/**
+ * Matches a word such as `state:failed`. Other programs' search boxes take it as an operator, so a user may expect the same
+ * here.
+ */
 const OPERATOR = /^(state|origin|endpoint|job|event|code|payer|transaction|since|until):\S/i;
 
 /** Returns why a text cannot be searched for; undefined if it can. */

@@ -36,7 +36,10 @@ export type FetchedCall = {
   lastFailure: string;
   /** Number of processes that died while they worked on the call. */
   crashes: number;
-  /** The later of two times, unix ms: the last replay, and the end of the job's last pause. 0 if neither is known. */
+  /**
+   * The later of two times, unix ms: the last replay, and the end of the job's last pause. Until then the call had failed or
+   * its job was paused, so that time does not count as latency. 0 if neither is known.
+   */
   heldUntil: number;
   /**
    * Number of calls that still wait in the queue. Always 0 if this call was taken in the step that ended another call,
@@ -56,11 +59,20 @@ export type Fetched =
   | { kind: "none"; recheckInMs: number | undefined }
   /** The next call is larger than the worker's capacity. `bytes` is its stored size. */
   | { kind: "large"; bytes: number }
-  /** The next call was in flight when processes died. A worker may take it only while it has no other call. */
+  /**
+   * The next call was in flight when processes died, and may have killed them. A worker may take it only while it has no
+   * other call.
+   */
   | { kind: "alone"; id: string }
-  /** The calls of the queue's job need permits, and the worker has none for this call. */
+  /**
+   * The calls of the queue's job need permits of partition 0 (services/producer/consumer/permits.ts), and the worker has none
+   * for this call.
+   */
   | { kind: "permit" }
-  /** The next call needs a fetch of its own: it needs a permit, is large, or was in flight when processes died. */
+  /**
+   * The step that ended a call did not take the next one. That call needs a fetch of its own. It needs a permit, is large,
+   * was in flight when processes died, or would make the answer of the batch too long.
+   */
   | { kind: "refetch" };
 
 /** Limits of a worker on the next call that it takes. */
@@ -74,8 +86,8 @@ export type Capacity = {
 };
 
 /**
- * Lets the step that ends a call also take the next one, if its stored size is at most `bytes`. If undefined, the step takes
- * no call.
+ * Says whether the step that ends a call also takes the next call of the queue. It does so if this is set and that call's
+ * stored size is at most `bytes`.
  */
 export type FetchNext = { bytes: number } | undefined;
 
@@ -93,12 +105,14 @@ type Injected = {
 };
 
 /**
- * What Redis needs to end an injected call: the changes to its record, the time for which the record is kept, and the callback
- * to queue, if any.
+ * Arguments of the script that ends an injected call: the changes to the call's record, the time for which the record is
+ * kept, and the callback to queue, if any.
  */
 type Recorded = Pick<Injected, "retried" | "result" | "callback" | "kept"> & { keepMs: number };
 
-/** Runs a worker's steps. work.lua explains the arguments and answers. */
+/**
+ * Runs steps of a worker. A step ends a call, takes the next call, or does both. work.lua explains the arguments and answers.
+ */
 const WORK = defineScript({
   source: workLua,
   keys: "registry",
@@ -110,8 +124,8 @@ const WORK = defineScript({
 type Step = Parameters<ReturnType<typeof WORK.on>>[1]["steps"][number];
 
 /**
- * Our wrappers of the BullMQ scripts that make calls available or end them, by BullMQ's name of the script. `keys` is
- * the number of KEYS of BullMQ's script.
+ * Our scripts around those BullMQ scripts that end calls or make them wait again, by BullMQ's name of the script. Each one
+ * runs BullMQ's Lua, and then wakes the producers. `keys` is the number of KEYS of BullMQ's script.
  */
 const WRAPPED_SCRIPTS = {
   moveToFinished: { keys: 14, script: wrapScript(failLua) },
@@ -121,7 +135,10 @@ const WRAPPED_SCRIPTS = {
   removeJob: { keys: 2, script: wrapScript(discardLua) },
 };
 
-/** Our wrapper of BullMQ's script `reprocessJob`. It also adds a note to the call's log. */
+/**
+ * Our script around BullMQ's `reprocessJob`, which moves a failed call back to the waiting calls. It also adds a note to the
+ * call's log.
+ */
 const REPLAY = defineScript({
   source: replayLua,
   keys: "...keys",
@@ -132,9 +149,9 @@ const REPLAY = defineScript({
 });
 
 /**
- * Returns a call that was taken, but never sent, to its queue (lost-takes.ts). A failover may lose this write; the worker then
- * finds the call again and repeats the write. The write does not wait for a proof, because the call's lock could expire
- * meanwhile.
+ * Returns a call that was taken, but never sent, to its queue (lost-takes.ts). A failover may lose this write. The worker
+ * then finds the call again and repeats the write. So the write does not wait until it is proven: the call's lock could
+ * expire during that time.
  */
 const RETURN_TO_QUEUE = defineScript({
   source: returnToQueueLua,
@@ -164,7 +181,7 @@ function unchanged(reply: unknown): unknown {
 
 /**
  * Runs BullMQ's scripts on one queue. Any number of backends share one connection, and an unused backend costs nothing.
- * BullMQ's Queue and Worker cannot be used, because each holds a connection or timers.
+ * BullMQ's own classes Queue and Worker are not used, because each object of them needs its own connection or timers.
  */
 export class QueueBackend extends RedisQueueBackend {
   readonly #opened: OpenedPartition;
@@ -296,11 +313,14 @@ type OpenedPartition = {
   scripts: ReturnType<typeof scriptsOn>;
   replay: ReturnType<typeof REPLAY.on>;
   returnToQueue: ReturnType<typeof RETURN_TO_QUEUE.on>;
-  /** Undefined if there is no worker. No call can be taken or ended then. */
+  /** Undefined if the queues were opened without the settings of a worker. No call can be taken or ended then. */
   steps: Steps | undefined;
 };
 
-/** Sends the steps of one turn of the event loop to Redis together, for all queues. */
+/**
+ * Collects the steps that are added in one turn of the event loop, for any queues, and sends them to Redis as one script
+ * call.
+ */
 type Steps = Batches<Step, unknown>;
 
 function createSteps({ redis, keys, prefix }: Partition, work: Work): Steps {
@@ -321,7 +341,10 @@ export type Work = {
 
 /** Settings that all workers share, under BullMQ's names. */
 const SHARED_OPTIONS = {
-  /** So high that BullMQ never fails a call because its workers died. `CRASHES` decides when such a call fails. */
+  /**
+   * BullMQ would fail a call after its workers have died this often. The number is so high that this never happens: `CRASHES`
+   * decides when such a call fails.
+   */
   maxStalledCount: 1_000_000,
 };
 
@@ -347,8 +370,9 @@ export function openBackends(partition: Partition, work?: Work): Backends {
 }
 
 /**
- * Provides the only part of BullMQ's connection that a backend needs, because `execCommand` sends the scripts. A real
- * connection would send all BullMQ scripts to Redis, and add listeners to a client that many queues share.
+ * Builds an object that has only the client of BullMQ's connection. A backend needs nothing else of it, because `execCommand`
+ * sends the scripts. A real connection would send all BullMQ scripts to Redis, and add listeners to a client that many queues
+ * share.
  */
 function toConnection(client: Redis): RedisConnection {
   return { client } as unknown as RedisConnection;
@@ -372,8 +396,8 @@ export class AfterRefund extends Error {
 }
 
 /**
- * Returns whether BullMQ's error says that the call has moved: it is gone, its lock is gone or belongs to another worker, or
- * it is not in the expected list.
+ * Returns whether BullMQ's error says that another process has moved the call. The call is gone, its lock is gone or belongs
+ * to another worker, or it is not in the expected list.
  */
 export function isGone(error: unknown): boolean {
   return [-1, LOCK_MISSING, -3, -6].some((code) => code === codeOf(error));
@@ -394,8 +418,8 @@ const CALL = tuple(text, integer, integer, integer, integer, integer, integer, t
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
- * Decodes the answer to a fetch (work.lua). If a call was taken, the elements are: number of calls that still wait in
- * the queue, id of the call, a number without meaning, and the call.
+ * Decodes the answer to a fetch (work.lua). If a call was taken, the first element is the number of calls that still wait in
+ * the queue. It is followed by the call's id, a number without meaning, and the call.
  *
  * If no call was taken, the last element is the reason, or the ms until a delayed call is due. The third is the ms until
  * the job's gate opens. The second is the size of a large call, or the id of a call that must be taken alone.

@@ -1,5 +1,5 @@
--- Defines functions on the queues of a batch. A script that includes this must define `prefix`. `endBatch()` writes the changes
--- of all items together.
+-- Defines functions for a script that handles a batch of items, such as calls to add. The script must define `prefix`. It
+-- gets the queue of an item from `opened`, and calls `endBatch()` at its end, which writes the changes of all items together.
 --@include "./frame.lua"
 
 local queues = {}
@@ -39,7 +39,8 @@ local function noteChange(id)
   changed[changes] = id
 end
 
--- Writes the changes of all items, once for each queue. Errors of these writes are ignored, because all items have already run.
+-- Writes the changes of all items, once for each queue. Errors of these writes are ignored, because all items have already
+-- run, and their answers must still reach the client.
 local function endBatch()
   pcall(writeBytes)
   for _, q in pairs(queues) do

@@ -1,5 +1,5 @@
--- Marks a failed call as queued. Returns 0 if it cannot be replayed, otherwise 1. If an earlier replay crashed after this
--- step, the audit log already has its line, and no second line is written.
+-- First step of a replay (replay.ts): marks a failed call as queued. Returns 0 if the call cannot be replayed, otherwise 1.
+-- If an earlier replay crashed after this step, the audit log already has its line, and no second line is written.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
 --@include "../redis/audit/add-act.lua"

@@ -1,7 +1,6 @@
--- Defines `addCall(q, id, data)`, which adds a stored call to the queue `q`, as BullMQ's own script does. Needs the
--- functions of frame.lua. If the queue already has the call, nothing changes. Returns the bytes that were added.
--- `q.length` is the number of waiting calls. The functions that BullMQ defines at the start of its script are created only
--- once for a batch.
+-- Defines `addCall(q, id, data)`, which adds a stored call to the queue `q`, as BullMQ's own script does. Needs the functions
+-- of frame.lua. If the queue already has the call, nothing changes. Returns the bytes that were added. `q.length` is the
+-- number of waiting calls. BullMQ's script begins with definitions of functions. These are created only once for a batch.
 local addCall
 do
 --@include "bullmq:addStandardJob-9/functions"

@@ -1,7 +1,7 @@
 -- Defines `newBullmqsFinish()` and `newBullmqsTake()`. Each returns a function of KEYS and ARGV that ends or takes a call, as
--- BullMQ's own script does. The functions that BullMQ defines at the start of its scripts are created only once for a batch.
--- `keysToFinish(q)` and `keysToTake(q)` return the KEYS. Commands without effect on our calls are left out of both scripts
--- (services/dev/bullmq-lua.mjs).
+-- BullMQ's own script does. BullMQ's scripts begin with definitions of functions. These are created only once for a batch.
+-- `keysToFinish(q)` and `keysToTake(q)` return the KEYS for a queue. The build leaves commands without effect on our calls
+-- out of both scripts (services/dev/bullmq-lua.mjs).
 local function newBullmqsFinish()
 --@include "bullmq:moveToFinished-14/functions"
 return function(KEYS, ARGV)

@@ -9,13 +9,13 @@
 --   early      an operator ran the delayed call before its time
 --   discarded  an operator discarded the call
 --
--- BullMQ numbers the takes of a call, and goes on counting after a replay. `take` is the number of the take in which the
--- attempt was made.
+-- A take moves the call from its queue to a producer. BullMQ numbers the takes of a call, and goes on counting after a
+-- replay. `take` is the number of the take in which the attempt was made.
 --
 -- Each entry also has the counts up to it: `n` is the number of attempts, and `taken` the highest take with an attempt
 -- (absent if no take had one). `life` is 1 more than the number of replays (absent if it is 1). `ready` is the time of the
--- last replay (absent without a replay). So the newest entry has all counts, however few entries are kept. The attempt of
--- each take up to `taken` is or was in the log.
+-- last replay (absent without a replay). So the newest entry has all counts, however few entries are kept. Takes are logged
+-- in order, so an attempt in a take up to `taken` has been logged already, even if its entry is no longer kept.
 local function newestOf(log)
   local line = redis.call('LINDEX', log, -1)
   local newest = line and cjson.decode(line) or {n = 0}
@@ -37,8 +37,8 @@ local function entryOf(first, counts, rest)
   return '{' .. (first == '' and '' or first .. ',') .. n .. taken .. life .. ready .. ',' .. rest
 end
 
--- Appends an entry, and keeps only the newest entries of each kind. While `historyOff` exists, keeps only the newest entry
--- of all. For these limits, a lost attempt counts as a failed attempt.
+-- Appends an entry, and keeps only the newest entries of each kind. While `historyOff` exists, keeps only the newest entry of
+-- all. Lost attempts and failed attempts count as one kind.
 local function append(log, historyOff, entry)
   local size = redis.call('RPUSH', log, entry)
   if redis.call('EXISTS', historyOff) == 1 then
@@ -55,7 +55,8 @@ local function append(log, historyOff, entry)
 end
 
 -- Logs a failed attempt; `attempt` is JSON. If the log has the attempt as lost, because its producer stalled, the new entry
--- replaces the lost one. If the log already has the outcome, nothing changes: a producer that got no reply repeats the write.
+-- replaces the lost one. If the log already has the outcome, nothing changes. This happens if a producer got no reply, and so
+-- repeats the write.
 local function logAttempt(log, historyOff, take, attempt)
   local newest, rest = newestOf(log), '"take":' .. whole(take) .. ',' .. string.sub(attempt, 2)
   if take > newest.taken then

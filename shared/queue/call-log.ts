@@ -6,8 +6,8 @@ import { wellFormedJson } from "../platform/text/well-formed-json.ts";
  * The log of a call: its failed attempts, replays, early runs and its discard, in the order of time. The script that makes a
  * change also writes the log entry, so a crash cannot lose one. call-log.lua has the format of the entries.
  *
- * The audit log also has replays and discards, but of all calls together. To find those of one call, a reader would have to
- * scan everything that operators did since the call was accepted.
+ * The audit log also has replays and discards, but of all calls together. To find there the acts on one call, a reader would
+ * have to scan all acts of operators since the call was accepted.
  */
 
 /**
@@ -22,7 +22,7 @@ export type NewAttempt = {
   code: string;
   reason: string;
   worker: string;
-  /** Duration. Undefined if an earlier release made the attempt. */
+  /** Duration. Undefined if an earlier release logged the attempt, because it did not store the duration. */
   ms?: number | undefined;
   /** HTTP status of the runner's or receiver's answer, if there was one. */
   status?: number | undefined;
@@ -36,7 +36,7 @@ export type LogEntry =
   | (FailedAttempt & { kind: "attempt" })
   /** The call failed for good without an attempt; `reason` begins with the code. */
   | { kind: "failed"; n: number; at: number; reason: string }
-  /** The outcome of the `n`-th attempt is unknown: its producer ended, stopped or lost the call. */
+  /** The outcome of the `n`-th attempt is unknown, because its producer died, was stopped, or lost the call to another one. */
   | { kind: "lost"; n: number; at: number }
   /** An act of the operator `by`. */
   | {
@@ -81,7 +81,10 @@ function toEntry({ n, take, failed, lost, replayed, early, discarded, ...stored 
 /** Maximum length of a reason in the log. The audit log always has the full reason. */
 const REASON_MAX = 200;
 
-/** Encodes who replayed, ran early or discarded a call, and why, for the Lua scripts. */
+/**
+ * Encodes the operator `by` and the reason of a replay, early run or discard as JSON. The Lua scripts add it to the call's
+ * log.
+ */
 export function noteOf(by: string, reason: string | undefined): string {
   const isLong = reason !== undefined && reason.length > REASON_MAX;
   return wellFormedJson({

@@ -17,8 +17,8 @@ import recordFailureLua from "./record-failure.lua";
 import recordUnsureLua from "./record-unsure.lua";
 
 /*
- * The record of a call, as producers and operators read and write it. Its states are in protocol.ts; gateways write it in
- * enqueue.ts. Every change is one atomic script. This file never retries a script.
+ * The functions by which producers and operators read and write the record of a call. The states of a record are explained in
+ * protocol.ts. Gateways write records in enqueue.ts. Every change is one atomic script. This file never retries a script.
  */
 
 /** Identifies the call of a record. */
@@ -62,7 +62,10 @@ const UNSURE = defineScript({
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** Writes failed attempts and failures to records and logs, and reads records. work.lua records takes and injections. */
+/**
+ * Writes failed attempts and failures to records and logs, and reads records. Takes and injections are recorded elsewhere, in
+ * the script that makes them (work.lua).
+ */
 export function createCallRecords({ redis, keys }: Partition) {
   const fail = FAIL.on(redis);
   const recordAttempt = RECORD_ATTEMPT.on(redis);
@@ -88,8 +91,8 @@ export function createCallRecords({ redis, keys }: Partition) {
     },
 
     /**
-     * Adds a failed attempt to the log. The first failed attempt of a call also stores when the call began to wait. `take` is
-     * the number of the call's takes so far.
+     * Adds a failed attempt to the log. With the first failed attempt, also stores the time `acceptedAt` as the start of the
+     * call's wait. `take` is the number of the call's takes so far.
      */
     async attemptFailed(
       { take, ...call }: CallRef & { take: number },
@@ -100,7 +103,10 @@ export function createCallRecords({ redis, keys }: Partition) {
       await recordAttempt(keysOf(call), words);
     },
 
-    /** Records that an ended attempt may have had an effect. The record keeps this, however the call ends. */
+    /**
+     * Records that an attempt that has ended may have had an effect in the runner. The record keeps this, however the call
+     * ends, so that an operator knows it before a refund.
+     */
     async unsure({ take, ...call }: CallRef & { take: number }): Promise<void> {
       await unsure(keysOf(call), { take });
     },
@@ -199,8 +205,8 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
 
   return {
     /**
-     * Changes the state FAILED to QUEUED and restarts the call's waiting time. Also writes the line of the audit log.
-     * Returns false, and changes nothing, if the call is no longer failed or is being discarded.
+     * Changes the state FAILED to QUEUED, and stores the current time as the start of the call's wait. Also writes the line
+     * of the audit log. Returns false, and changes nothing, if the call is no longer failed or is being discarded.
      */
     beginReplay: (call: FailedRef, act: AuditEntry<"acts">): Promise<boolean> => replay(...begun(call, act)),
 
@@ -212,7 +218,10 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
     beginDiscard: async (call: FailedRef, act: AuditEntry<"acts">): Promise<Discarded> =>
       DISCARD_ANSWERS[await discard(...begun(call, act))],
 
-    /** Starts the record's expiry after BullMQ's job of a discarded call was removed. */
+    /**
+     * Lets the record of a discarded call expire. This is the last step of a discard, after BullMQ's job of the call was
+     * removed.
+     */
     endDiscard: (call: CallRef, now: number): Promise<void> =>
       discarded(keysOf(call), { now, id: call.id, keepMs: RANDOM_ID_KEEP_MS }),
   };

@@ -1,7 +1,8 @@
 -- Defines two functions for the callback of an ended call. Needs the functions of frame.lua.
 
--- Finds the callback that a process prepared for this ending (callbacks.ts). If no process could read the call, builds
--- the callback from `own`, BullMQ's hash of the call. Returns nil if the call has no callback.
+-- Returns the callback for this ending, which the producer has prepared (callbacks.ts). If the producer could not read the
+-- call, the prepared callback has no receiver. The receiver is then read from `own`, BullMQ's hash of the call. Returns nil
+-- if the call has no callback.
 local function callbackOf(prepared, ending, own)
   if prepared.queue then
     local id, data = unpack(prepared[ending])

@@ -22,11 +22,14 @@ import {
  * The script that ends a call also queues its callback, so no callback is lost, and none is sent for a call that has not
  * ended. This file prepares the callback for that script, as JSON:
  *
- *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}    the complete callback for each possible end, as a stored call
- *   {"job", "id", "data"}    if no process has read the call; the script adds the receiver, which only the stored call names
+ *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}
+ *       The complete callback for each possible end, as a stored call.
+ *   {"job", "id", "data"}
+ *       The callback of a failed call that the producer could not read. It has no receiver yet. The script finds the receiver
+ *       in the stored call, and adds it.
  *
- * BullMQ's hash of the call holds the prepared callback while the call is being failed. If the runner will deliver the result
- * later, the field `cb` of the record holds the prepared callback.
+ * While a producer fails a call, the prepared callback is stored in BullMQ's hash of that call. If the runner will deliver
+ * the result later, it is stored in the field `cb` of the call's record.
  */
 
 /** A prepared callback as JSON. */
@@ -52,7 +55,8 @@ export function prepareCallback(call: CallHead, at: number, failure?: Failure): 
 }
 
 /**
- * Prepares the callback of a failed call without reading the call, because it could not be read or must not be read again.
+ * Prepares the callback of a failed call without reading the call. It is used if the call could not be read, or must not be
+ * read again because processes died with it.
  */
 export function prepareUnread(
   { id, queue }: { id: string; queue: QueueName },
@@ -68,7 +72,9 @@ export function prepareUnread(
 
 const NO_BODY = { body: "", bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) } as const;
 
-/** Content of a callback. `to` is null if no process has read the call. The script that ends the call then sets `to`. */
+/**
+ * Content of a callback. `to` is null if the producer could not read the call. The script that ends the call then sets `to`.
+ */
 type PreparedEvent = Omit<CallbackEvent, "to"> & { to: Callback | null };
 
 function toCall(

@@ -14,8 +14,9 @@ export type OriginDepth = Depth & {
   /** Stored size of the calls of all origins, including failed calls. */
   bytes: number;
   /**
-   * For each job, the time (unix ms) when the oldest call without an attempt began to wait. Paused jobs and calls that
-   * wait for a retry are left out, because additional runners would not end their wait.
+   * For each job, the time (unix ms) when the oldest call without an attempt began to wait. The gateway refuses calls of a
+   * job whose calls wait too long. A paused job and calls that wait for a retry are left out, because they do not wait for
+   * lack of capacity.
    */
   untriedSince: ReadonlyMap<string, number>;
   callbacks: CallbackBytes;
@@ -31,10 +32,10 @@ type CallbackBytes = {
 /** Size in bytes of about a dozen callbacks. Only receivers whose callbacks take more than this are listed. */
 const FEW_BYTES = 16_384;
 
-/** Cache time of a depth, so that fifty gateways cost Redis only as much as one. */
+/** Time for which Redis caches a depth. Fifty gateways that read it then cost Redis only as much as one. */
 const KEPT_MS = 500;
 
-/** Maximum number of calls at the head of a queue that are searched for one without an attempt. */
+/** The oldest call without an attempt is searched for among this many calls at the head of a queue. */
 const SCANNED_MAX = 10;
 
 const READ = defineScript({
@@ -52,7 +53,7 @@ type StoredDepth = Omit<OriginDepth, "untriedSince" | "callbacks"> & {
   receivers: Record<string, number>;
 };
 
-/** Reads the combined depth of all queues of one origin. It may be half a second old. */
+/** Creates the function that reads the depth of all queues of one origin together. The depth may be half a second old. */
 export function createReadDepth(
   { redis, keys, prefix }: Partition,
   origin: Origin,

@@ -1,6 +1,7 @@
 -- Defines `eachAlone(does, first, width)`, which handles all items of a batch and ends the batch. Each item is `width`
 -- arguments of ARGV, from index `first` on. The function `does` is called for each item, and its answers are returned. An
--- error of one item does not affect the others. On a replica the whole batch fails, so that the client looks for the master.
+-- error of one item does not affect the others. If Redis has become a read-only replica, the whole batch fails with READONLY,
+-- which makes the client look for the new master.
 local function eachAlone(does, first, width)
   local answers = {}
   for i = first, #ARGV, width do

@@ -1,8 +1,8 @@
--- Releases the held calls of an endpoint step by step, oldest first, and enables the endpoint in the last step. Until then
--- the endpoint keeps its state, so new calls are held too, behind the older ones. If an operator disables or holds the
--- endpoint after the first step, the remaining steps release no calls and return 0. `line` is the line of the audit log in the
--- first step, and empty in the others. Returns how many held calls are left; -1 if the endpoint is already enabled and holds
--- none.
+-- One step of enabling an endpoint. Each step releases some held calls, oldest first, and the last step enables the endpoint.
+-- Until then the endpoint keeps its state, so new calls are held too, behind the older ones. If an operator disables or holds
+-- the endpoint after the first step, the remaining steps release no calls and return 0. `line` is the line of the audit log
+-- in the first step, and empty in the others. Returns how many held calls are left; -1 if the endpoint is already enabled and
+-- holds none.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"

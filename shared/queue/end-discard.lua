@@ -1,5 +1,6 @@
--- Restarts the record's expiry, unless the runner answered 2xx or the refund was exported after the discard began. `keepMs`
--- is used if the record has no retention time of its own.
+-- Last step of a discard (discard.ts): lets the record expire, because the call is gone from its queue. Changes nothing if
+-- the runner answered 2xx, or the refund was exported, after the discard began. `keepMs` is used if the record has no
+-- retention time of its own.
 --@include "../call/change-record.lua"
 --@include "./is-ended.lua"
 if st ~= 'DISCARDED' and isEnded(st) then return end

@@ -57,8 +57,8 @@ const ENABLE = defineScript({
 });
 
 /**
- * Reads the settings of operators, by path. If a setting cannot be parsed, because a later release wrote it, the endpoint
- * counts as disabled.
+ * Reads the settings of operators, by path. If a setting cannot be parsed, a later release has probably written it. The
+ * endpoint then counts as disabled.
  */
 export function createReadEndpointSettings({ redis, keys }: Partition) {
   return async () => toSettings(Object.entries(await redis.hgetall(keys.endpoints)));
@@ -75,8 +75,8 @@ function toSetting(json: string): EndpointSetting {
 }
 
 /**
- * Sets the states of endpoints, in partition 0 and then in the others. Gateways read the states once a second, and before
- * they take the first request.
+ * Sets the states of endpoints in partition 0, and then copies them to the others. Gateways read the states before they
+ * accept their first request, and then once a second.
  */
 export function openEndpoints(partitions: Partitions) {
   const { redis, keys, prefix } = partitions.control;
@@ -84,8 +84,8 @@ export function openEndpoints(partitions: Partitions) {
   const [set, enable] = [SET.on(redis), ENABLE.on(redis)];
 
   /**
-   * Releases held calls step by step. If it is interrupted, or an operator disables or holds the endpoint meanwhile, the
-   * remaining calls stay held.
+   * Enables an endpoint, and releases its held calls step by step. If this process dies, or an operator disables or holds the
+   * endpoint in the meantime, the remaining calls stay held.
    */
   async function enableFully(path: string, why: Why): Promise<boolean> {
     const act = endpointAct(path, "enabled", why);

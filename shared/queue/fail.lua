@@ -18,7 +18,8 @@ local st = redis.pcall('HGET', prefix .. 'call:' .. id, 'st')
 if type(st) == 'table' then st = 'UNREADABLE' end
 if st == 'INJECTED' then dropFailed(q.name, id)
 else
-  -- An earlier script has set the record to FAILED. Record and queue must have the same time of failure.
+  -- An earlier script has set the record to FAILED, at a slightly different time. Record and queue must have the same time of
+  -- failure.
   if st == 'FAILED' then redis.call('HSET', prefix .. 'call:' .. id, 'at', timestamp) end
   if not isEnded(st) then
     local take = tonumber(redis.call('HGET', own, 'ats') or 0)

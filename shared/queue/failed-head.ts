@@ -13,8 +13,8 @@ import { parseJson } from "../platform/text/parse-json.ts";
 export const HEAD_FIELD = "head";
 
 /**
- * Data of a failed call for lists and filters, so that they do not read its body. Fields whose values are not known are
- * absent.
+ * The head of a failed call: the data that lists and filters need. It is stored separately, so that they need not read the
+ * whole call with its body. Fields whose values are not known are absent.
  */
 export type FailedHead = {
   /** The webhook path that received the call. */
@@ -26,7 +26,7 @@ export type FailedHead = {
   traceparent?: string | undefined;
   /** Id of the delivery, chosen by its sender. */
   delivery_id?: string | undefined;
-  /** Type of the event, in the sender's words. */
+  /** Type of the event, as the sender named it. */
   event?: string | undefined;
   payer?: string | undefined;
   transaction?: string | undefined;

@@ -13,7 +13,7 @@ export type Range = {
   until?: number | undefined;
 };
 
-/** Order of a walk, by time of failure; `any` is the fastest. */
+/** Order of a walk, by time of failure. `any` is the fastest, because it reads one queue after the other. */
 export type Order = "oldest first" | "newest first" | "any";
 
 /** Position in a walk: the walk continues after this call. */
@@ -21,7 +21,10 @@ export type Place = Pick<FailedRef, "failedAt" | "id">;
 
 export const REFS_AT_ONCE = 500;
 
-/** Maximum number of references to calls in memory. An ordered walk over many queues therefore reads smaller pages. */
+/**
+ * Maximum number of references to calls in memory. An ordered walk keeps one page of each queue in memory, so with many
+ * queues it reads smaller pages.
+ */
 const REFS_IN_MEMORY = 20_000;
 const REFS_AT_ONCE_MIN = 10;
 
@@ -55,9 +58,9 @@ export function createFailedIndex(partition: Partition) {
 
   return {
     /**
-     * Walks the failed calls of a range in the given order. With `after`, continues behind that call; `after` must come from a
-     * walk in the same order. Calls that leave or arrive during the walk do not shift the others. In the order "any", each page
-     * comes from one queue.
+     * Walks the failed calls of a range in the given order. With `after`, continues behind that call; `after` must come from
+     * a walk in the same order. Calls that are added or removed during the walk do not make it skip or repeat others. In the
+     * order "any", each page comes from one queue.
      */
     async *walk(range: Range, order: Order, after?: Place): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);

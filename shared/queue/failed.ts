@@ -24,7 +24,7 @@ export type FailedCall = FailedRef & {
   head: FailedHead;
 };
 
-/** The stored data; `call` is undefined if the data is not a valid call. */
+/** A call as it is stored. `stored` is the parsed data, and `call` is undefined if that data is not a valid call. */
 export type StoredCall = { call: JobCall | undefined; stored: unknown };
 
 /** Like `StoredCall`, without the body. */
@@ -53,12 +53,18 @@ export type CallFilter = {
   until?: number | undefined;
 };
 
-/** Limit on the bytes that one script reads of calls without a stored head (failed-head.ts). */
+/**
+ * A failed call usually has a stored head, which a script reads instead of the whole call (failed-head.ts). Calls without one
+ * are read whole, at most this many bytes of them in one script.
+ */
 export const SCANNED_AT_ONCE = 1024 * 1024;
 
 const READ_HEAD = defineScript({ source: readHeadLua, keys: "call", proof: "reads", reply: optional(text) });
 
-/** Row of a call: its index in the request, reason, timestamp, attempts, head, and the stored call without its body. */
+/**
+ * Row of a call: its index in the request, reason, timestamp, attempts, head, and the stored call without its body. Only a
+ * call without a head has the last one.
+ */
 const ROW = tuple(
   integer,
   optional(text),
@@ -93,13 +99,16 @@ type Tally = {
 /** A tally as the script returns it. `newest` is the newest reason, still with its code. */
 type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
 
-/** A page of results. `counted` has the statistics, by code, of calls that were only counted. `calls` has the others. */
+/**
+ * Result of reading some failed calls. `counted` has the statistics, by code, of the matching calls that the script only
+ * counted. `calls` has the other matching calls.
+ */
 type Page = { counted: Map<ErrorCode, Tally>; calls: FailedCall[] };
 
 /** The failed calls of one queue with one code. */
 export type FailedGroup = Tally & { queue: QueueName; code: ErrorCode };
 
-/** Maximum number of calls that one page checks, however few match. */
+/** Maximum number of calls that are checked for one page. If few calls match, the page stays short. */
 const SCANNED_MAX = 10_000;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
@@ -131,8 +140,8 @@ export function createFailedCalls(partition: Partition) {
     ...createCounting(reading),
 
     /**
-     * Returns up to `limit` matching calls that follow `after`, newest first. The next page follows `next`. Only the last
-     * page has no `next`; other pages may have no calls.
+     * Returns up to `limit` matching calls that follow `after`, newest first. Pass `next` as `after` to get the next page.
+     * Only the last page has no `next`. Another page may be empty, because a page checks only a limited number of calls.
      */
     async page(
       filter: Omit<CallFilter, "ids">,
@@ -204,8 +213,8 @@ function createCounting({ index, readAll }: Reading) {
   /** Counts the matching calls by code, in pages. Each page comes from one queue, unless the filter has ids. */
   async function* counted(filter: CallFilter, signal?: AbortSignal) {
     const range = rangeOf(filter);
-    // read-failed.lua cannot count with these two filters: a reason without a code also has the code UNKNOWN, and the search
-    // for a text is case-insensitive.
+    // read-failed.lua cannot count with these two filters. A call whose reason has no code also counts as UNKNOWN, and the
+    // search for a text ignores case, which Lua cannot do for all letters.
     const countOnly = filter.code !== UNKNOWN && filter.text === undefined;
     const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, "any");
     for await (const refs of found) {
@@ -217,7 +226,10 @@ function createCounting({ index, readAll }: Reading) {
   }
 
   return {
-    /** Counts the matching calls. This is cheap if the filter has only origin, service, job and times. */
+    /**
+     * Counts the matching calls. If the filter has only origin, service, job and times, Redis counts them and no call is
+     * read.
+     */
     async count(filter: CallFilter, signal?: AbortSignal): Promise<number> {
       const { ids, code, text } = filter;
       const isNarrowed = [ids, code, text].some((each) => each !== undefined);
@@ -325,7 +337,10 @@ function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
   );
 }
 
-/** Translates a filter for read-failed.lua: the prefix of a matching reason, and texts that a matching head contains. */
+/**
+ * Translates a filter into the two arguments of read-failed.lua: the text with which a matching reason begins, and texts that
+ * the JSON of a matching head contains.
+ */
 function forScript(filter: CallFilter): { reason: string; texts: string[] } {
   const { code } = filter;
   return {

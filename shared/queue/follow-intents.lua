@@ -1,7 +1,7 @@
--- Copies the operators' intents for whole jobs and endpoints from partition 0 into this partition. `version` is their version
--- in partition 0. If the partition already has a higher version, nothing changes. An intent with a `setting` is the setting
--- of an endpoint; any other is a pause. A pause or setting that is missing in the arguments has ended. Held calls of enabled
--- endpoints are released step by step. Returns 1 if some are left.
+-- Copies the operators' intents from partition 0 into this partition. An intent is a pause of a job or the state of an
+-- endpoint (intents.ts). `version` is their version in partition 0. If the partition already has a higher version, nothing
+-- changes. An intent with a `setting` is the setting of an endpoint; any other is a pause. A pause or setting that is missing
+-- in the arguments has ended. Held calls of enabled endpoints are released step by step. Returns 1 if some are left.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"

@@ -1,30 +1,37 @@
--- Functions for our scripts, each of which wraps a BullMQ script. So one script changes a queue as BullMQ does, and notifies
--- the producers. Three keys of a partition notify them:
+-- Functions for scripts that change queues. Most of these scripts contain the text of a BullMQ script. So they change the
+-- queue exactly as BullMQ does, and in the same step tell the producers which queues have calls. They do this through three
+-- keys of the partition:
 --
---   wake    queues with calls that may be taken now. Each producer blocks on this key, and takes names out.
---   due     queues that must be checked again at a time: when a delay, a throttle or a rate period ends. The producer that
---           polls moves queues whose time has come to `wake`.
+--   wake    queues with calls that may be taken now. Each producer waits for names in this key with a blocking command. A
+--           name that it pops reaches no other producer.
+--   due     queues that must be checked again at a known time: when a delay, a throttle or a rate period ends. All producers
+--           poll this key, and move queues whose time has come to `wake`.
 --   active  queues with calls in flight.
 --
--- An unnecessary name in `wake` costs one fetch that finds nothing. A missing name makes a call wait for the next scan of the
--- registry (poll.ts). So a name leaves `wake` only after a fetch has found that nothing can be taken. An add wakes a producer
--- only if no call waited in the queue before. If calls already waited, the queue's name is in `wake` or `due`, or a producer
--- has just taken it out and adds it again when it fetches. So a script that ends a call and takes the next one wakes no
--- producer either, unless the job has limits.
+-- An unnecessary name in `wake` costs one fetch that finds nothing. A missing name makes a call wait until a producer scans
+-- the registry of all queues (poll.ts). So a fetch that takes a call adds the name again, and only a fetch that can take
+-- nothing removes it. A script that adds a call adds the name only if no call waited in the queue before. If calls already
+-- waited, the name is in `wake` or `due`, or a producer has just popped it, and its fetch adds it again. For the same reason,
+-- a script that ends a call and takes the next one does not add the name. It does so only if the job has limits, because a
+-- queue that had to wait for a free slot is in neither key.
 --
--- The gate of a job says whether its calls may be taken. It is a hash with the fields paused, throttled (until, unix ms of
--- Redis), concurrency, max and duration (ms). It applies to all queues of the job together, of every origin. BullMQ's
--- own pause, concurrency and rate are not used: they apply to one queue, and write no marker (a wake-up) when they end.
+-- The gate of a job says whether its calls may be taken. It is a hash with the fields paused, throttled, concurrency, max and
+-- duration. `throttled` is the end of the throttle, in unix ms of Redis. At most `max` calls are taken in each period of
+-- `duration` ms. The gate applies to the queues of all origins of the job together. BullMQ's own pause, concurrency and rate
+-- limit are not used. They apply to one queue only, and when they end, no producer is notified.
 --
--- With several partitions, a job's limits apply to all of them together. The gate then has the field permit instead: only a
--- worker with a permit may take a call (services/producer/consumer/permits.ts).
+-- With several partitions, a job's limits apply to all of them together. The gate then has the field permit instead of the
+-- limits. It means that a worker may take a call only after it has got a permit from partition 0
+-- (services/producer/consumer/permits.ts).
 --
--- Callbacks use the gate of their receiver, `callback/<receiver>`, which applies to the receiver's queues of all jobs. If it
--- has no pause or no concurrency, those of the gate `callback` apply, which is common to all receivers.
+-- Callbacks use the gate of their receiver, `callback/<receiver>`, which applies to the receiver's queues of all jobs. One
+-- more gate, `callback`, is common to all receivers. Its pause and its concurrency apply to each receiver whose own gate has
+-- none.
 --
--- The functions below need `prefix`, which ends with a colon, and `now`, by Redis' clock. A queue `q` has the gate
--- `gateName`, which usually is the gate of a job. BullMQ's scripts get the same time as `timestamp`, so no process's clock
--- decides when a call is due. Like BullMQ, these functions build most keys from a prefix; all keys are in one hash slot.
+-- A script that includes this file must define `prefix`, the common start of all keys, with a colon at its end. `now` is the
+-- time of Redis. BullMQ's scripts get the same time as `timestamp`, so no process's clock decides when a call is due.
+-- `gateName` is the name of a queue's gate, usually that of a job. Like BullMQ, these functions build most keys themselves,
+-- and do not get them as KEYS. They may do so because all keys of a partition are in one hash slot.
 --@include "../redis/now.lua"
 local timestamp = string.format('%.0f', now)
 --@include "./delays.lua"
@@ -33,8 +40,9 @@ local timestamp = string.format('%.0f', now)
 --@include "../call/results/tell-change.lua"
 local wake, due, inFlight = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
--- Returns a function that packs a map: the pairs of `others`, and `key` with the function's argument. `others` is packed
--- only once. MessagePack stores the size of a small map in the first byte, so only this byte must change to add `key`.
+-- Returns a function of one argument. The function encodes a map as MessagePack: the pairs of `others`, and `key` with the
+-- argument as its value. `others` is encoded only once, because BullMQ gets such a map for each call. MessagePack stores the
+-- size of a small map in the first byte, so only this byte must change to add `key`.
 local function packer(key, others)
   local packed = cmsgpack.pack(others)
   local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
@@ -52,7 +60,7 @@ local function receiverOf(q)
   return q.receiver
 end
 
--- Returns the names of the other queues that share this queue's gate: those of the same job with another origin, or those with
+-- Returns the names of the other queues that share this queue's gate. They have calls of the same job with another origin, or
 -- callbacks to the same receiver.
 local function otherQueues(q)
   local found = {}
@@ -73,9 +81,10 @@ local OPEN, UNTIL_OPENED = 0, -1
 
 local FREE = {}
 
--- Returns the ms until the gate of the queue's job opens, and the job's limits. The ms are OPEN if the gate is open, and
--- UNTIL_OPENED if only another change opens it. `leaving` is the number of calls of this queue that end in this step. If a
--- job has no gate, `q` remembers this until the script ends.
+-- Returns the ms until the gate of the queue's job opens, and the job's limits. The ms are OPEN if the gate is open. They are
+-- UNTIL_OPENED if it opens at no known time, because the job is paused or its concurrency is reached. `leaving` is the number
+-- of calls of this queue that end in this step, so they no longer use the concurrency. If a job has no gate, `q` remembers
+-- this until the script ends.
 local function gate(q, leaving)
   if q.hasNoGate then return OPEN, FREE end
   local job = prefix .. 'job:' .. q.gate
@@ -137,8 +146,8 @@ local function waitingOthers(q)
   return found
 end
 
--- Wakes producers for the waiting calls of the queue. If the job has limits, its other queues come first, because they share
--- the free slots.
+-- Wakes producers for the waiting calls of the queue. If the job has limits, all its queues share them. The other queues are
+-- then woken first, so that this queue does not get each slot that it has freed.
 local function wakeProducers(q)
   local ms, limits = gate(q, 0)
   if limits.any then
@@ -160,7 +169,8 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- Updates the record of a call that was just taken: changes the state FAILED to QUEUED. If a crashed worker had the call,
+-- Updates the record of a call that was just taken: changes the state FAILED to QUEUED. The record is FAILED if an operator
+-- has replayed the call, or a producer died while it moved the call to the failed calls. If a crashed worker had the call,
 -- marks the record as unsure, because the effect of that attempt is unknown. Returns the previous state and the retention
 -- time after the call's end, or UNREADABLE if the key has another type.
 local function queued(id, crashes)
@@ -188,7 +198,7 @@ local function attemptsOf(id, takes)
   return newest.n or 0, newest.ready or 0, lastFailure(log)
 end
 
--- Returns the end of the last pause of the queue's job, or 0 if it is unknown. Reads it once per script.
+-- Returns the time when the last pause of the queue's job ended, or 0 if it is unknown. Reads it only once in a script.
 local function resumedAt(q)
   if not q.resumedAt then
     local function of(name) return tonumber(redis.call('HGET', prefix .. 'resumed', name) or 0) end
@@ -197,15 +207,16 @@ local function resumedAt(q)
   return q.resumedAt
 end
 
--- Completes the reply of a BullMQ fetch, and returns whether the fetch took a call. If it did, the last element of the reply
--- becomes the call. Otherwise that element becomes the ms until the next delayed call is due, or 0.
+-- Changes the reply of BullMQ's script that takes a call into the one that our producers expect. Returns whether the script
+-- took a call. If it did, the last element of the reply becomes the call. Otherwise that element becomes the ms until the
+-- next delayed call is due, or 0.
 local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, q.name)
     local nextAt = type(reply) == 'table' and tonumber(reply[4]) or 0
     if nextAt >= math.floor(heldScore / 0x1000) then reply[4] = 0
     elseif nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
-    -- This queue does not use the free slot, so another queue of the job may.
+    -- This queue has no call for the free slot of the job, so the job's other queues are woken.
     if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then wakeProducers(q) end
     return false
   end
@@ -229,7 +240,7 @@ local function updateInFlight(q)
 end
 
 -- Registers a queue, because it has a call now. A queue leaves the registry only when it is empty. `opts.maxLenEvents` limits
--- BullMQ's event stream to about 100 entries instead of 10,000: this program only reads the time of the newest one.
+-- BullMQ's event stream to about 100 entries instead of 10,000, because this program only reads the time of the newest entry.
 local function register(q)
   if redis.call('SADD', prefix .. 'queues', q.name) == 0 then return end
   redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)

@@ -28,7 +28,8 @@ type Options = {
 
 /**
  * Tells Redis every two seconds that this worker is alive, until stopped. If Redis does not answer a beat, the connection is
- * closed and opened again. A worker's commands have no timeout, so they would wait forever on a silent connection.
+ * closed and opened again. The reason is that a worker's commands have no timeout, so they would wait forever on a connection
+ * that has become silent.
  */
 export function beat(
   { redis, keys }: Partition,
@@ -56,7 +57,7 @@ export function beat(
     stop: async () => {
       clearInterval(timer);
       redis.off("ready", now);
-      // A connection that is not ready would keep the command until Redis is back.
+      // Sends the command only on a connection that is ready, because any other connection would keep it until Redis is back.
       if (redis.status === "ready") await within(FAREWELL_MS, redis.zrem(keys.workers, workerId));
     },
   };
@@ -71,8 +72,8 @@ export async function lastBeats({ redis, keys }: Partition): Promise<Beat[]> {
 }
 
 /**
- * Returns the newest beat of each worker in all partitions. A worker beats in every partition that it reaches, so a partition
- * that cannot be read is left out. Throws if no partition can be read.
+ * Returns the newest beat of each worker in all partitions. A worker beats in every partition that it reaches, so partitions
+ * that cannot be read may be left out. Throws if no partition can be read.
  */
 export async function lastBeatsInAny(partitions: Partitions): Promise<Beat[]> {
   let failure: AppError | undefined;

@@ -12,9 +12,9 @@ import readIntentsLua from "./read-intents.lua";
 
 /*
  * An intent is a pause of a job or the state of an endpoint, set by an operator. Intents are written to partition 0. The
- * scripts that add and take calls read the intents of their own partition. So a script copies all intents from partition 0 to
- * every other partition, with the version of the newest change. A copy with a lower version changes nothing, so neither the
- * order nor the repeats of copies matter.
+ * scripts that add and take calls can read only the intents in their own partition. So a script copies all intents from
+ * partition 0 to every other partition, with the version of the newest change. A copy with a lower version than the partition
+ * already has changes nothing, so copies may arrive repeatedly or out of order.
  */
 
 /** Limits of the hash that stores when calls were last resumed (note-resumed.lua): number of gates, and expiry. */
@@ -23,7 +23,7 @@ export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
 /** Number of held calls that one step releases. */
 export const RELEASED_AT_ONCE = 100;
 
-/** Reply instead of a version, if Redis has lost all its data and no process has set it up again. */
+/** Reply in place of a version. It says that Redis has lost all its data, and no process has set it up again. */
 const LOST_DATA = -2;
 
 const READ = defineScript({
@@ -57,7 +57,10 @@ type Intents = {
  */
 export type ChangeOutcome = { readonly changed: boolean; readonly unreached: readonly number[] };
 
-/** Timeout after which partition 0 counts as away. Without it, a command may wait until Redis returns. */
+/**
+ * Timeout after which partition 0 counts as away. The client keeps a command until Redis returns, so without a timeout it may
+ * wait forever.
+ */
 const ANSWER_MS = 2000;
 
 /** Says whether the data of partition 0 can be trusted. */
@@ -78,8 +81,8 @@ export function openIntents(partitions: Partitions) {
   }
 
   /**
-   * Reads the intents of partition 0. While it cannot be used, returns the cached intents, or newer ones from partition
-   * `index`, which has the version `followed`.
+   * Reads the intents of partition 0. While it cannot be used, returns the cached intents. If partition `index` has copied a
+   * newer version (`followed`) than the cached one, reads its intents instead.
    */
   async function newest(index: number, followed: number, server: Control): Promise<Intents> {
     if (control.redis.status === "ready") {
@@ -93,8 +96,8 @@ export function openIntents(partitions: Partitions) {
   }
 
   /**
-   * Calls `readFor` with the version that a partition has. Copies the intents that `readFor` returns to the partition, and
-   * resolves with them.
+   * Brings a partition up to date. Calls `readFor` with the version that the partition has, copies the intents that `readFor`
+   * returns to the partition, and resolves with them.
    */
   async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<Intents> {
     const { followed, follow } = follows.at(index);
@@ -142,8 +145,8 @@ export function openIntents(partitions: Partitions) {
 
 /**
  * If partition 0 has lost the newest change, copies that change back from the partition that has it, and resolves with that
- * partition's index. This must run before any process trusts partition 0, because the other partitions would copy its old
- * state.
+ * partition's index. This must run before any process trusts partition 0. Otherwise the other partitions would copy its old
+ * state, and the newest change would be lost.
  */
 export async function restoreIntents(partitions: Partitions): Promise<number | undefined> {
   const { followed, follow } = createFollow(partitions.control);

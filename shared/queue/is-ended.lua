@@ -1,4 +1,5 @@
--- Defines `isEnded(st)`: whether the state is final, so that neither an attempt nor a replay changes it.
+-- Defines `isEnded(st)`, which returns whether the state `st` of a call is final. Neither an attempt nor a replay changes a
+-- final state.
 local function isEnded(st)
   return st and string.find(RECORD.ended, ' ' .. st .. ' ', 1, true)
 end

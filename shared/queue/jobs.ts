@@ -17,7 +17,7 @@ export type JobGate = JobLimits & {
   /** Author of the pause. */
   pausedBy: string | undefined;
   reason: string | undefined;
-  /** End of the pause that the runner asked for. */
+  /** End of the throttle: the pause that the runner asked for by Retry-After. */
   throttledUntil: number | undefined;
 };
 
@@ -60,8 +60,9 @@ const RESUME = defineScript({
 });
 
 /**
- * Reads and changes the gates of jobs: pauses by operators, configured limits, and throttles by runners. The scripts that
- * take calls obey them. Each receiver of callbacks also has a gate, and one more gate is common to all receivers.
+ * Reads and changes the gates of jobs: pauses by operators, configured limits, and throttles by runners. A gate that is
+ * closed by one of these lets no call be taken (frame.lua). Each receiver of callbacks also has a gate, and one more gate is
+ * common to all receivers.
  */
 export function openJobs(partitions: Partitions) {
   const { control, all } = partitions;
@@ -77,7 +78,10 @@ export function openJobs(partitions: Partitions) {
   }
 
   return {
-    /** Stops all producers from taking calls of the job for `ms`. Partitions that are away are skipped. */
+    /**
+     * Stops all producers from taking calls of the job for `ms`. Partitions that are away are skipped, because no call can be
+     * taken from them anyway.
+     */
     async throttle(job: string, ms: number): Promise<void> {
       const isReady = (index: number) => all.length === 1 || all[index]?.redis.status === "ready";
       const ready = throttles.all.filter((_, index) => isReady(index));

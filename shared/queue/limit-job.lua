@@ -1,5 +1,5 @@
--- Sets the limits of a job in one partition. `queues` are the job's queues. If `permit` is set, the job's limits apply to
--- several partitions together (frame.lua).
+-- Sets the limits of a job in one partition. `queues` are the job's queues. If `permit` is set, partition 0 has the limits,
+-- and workers need its permits to take calls (frame.lua).
 --@include "../redis/even-if-full.lua"
 --@include "./set-limits.lua"
 setLimits(KEYS.job, KEYS.taken)

@@ -39,9 +39,11 @@ const CONFIGURED = defineScript({
 });
 
 /**
- * Reads and sets the limits of jobs. With several partitions, partition 0 has the limits and grants the permits to run a
- * call. The field `permit` of a job's gate in each partition says that its calls need one. Callbacks need no permits:
- * each partition gets an equal share of a receiver's limits.
+ * Reads and sets the limits of jobs. With one partition, the gate of a job has its limits (frame.lua). With several, a job's
+ * limits apply to all partitions together, and only partition 0 has them. The job's gate in each partition then has the field
+ * `permit` instead. It says that a worker must get a permit from partition 0 before it takes a call
+ * (services/producer/consumer/permits.ts). Callbacks need no permits: each partition gets an equal share of a receiver's
+ * limits, and applies it alone.
  */
 export function openLimits(partitions: Partitions) {
   const { control } = partitions;
@@ -49,13 +51,13 @@ export function openLimits(partitions: Partitions) {
     /** The functions that set limits, one object for each partition. */
     in: partitions.map((partition) => createLimitsIn(partition, control)),
 
-    /** Reads the limits of a job that apply to several partitions together. */
+    /** Reads a job's limits from partition 0, which has them if there are several partitions. */
     of: async (job: string) =>
       parseLimits(await control.redis.hmget(control.keys.limits(job), ...LIMIT_FIELDS)),
   };
 }
 
-/** Sets the limits of jobs in one partition. A producer does this before it takes calls there. */
+/** Creates the functions that set the limits of jobs in one partition. A producer calls them before it takes calls there. */
 function createLimitsIn(partition: Partition, control: Partition) {
   const { redis, keys, count } = partition;
   const share = SHARE_LIMITS.on(control.redis);
@@ -64,7 +66,8 @@ function createLimitsIn(partition: Partition, control: Partition) {
 
   async function set(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const words = { concurrency, max: rate?.max, duration: rate?.periodMs };
-    // Partition 0 gets the limits before the gate requires permits: without limits, partition 0 would permit every call.
+    // Writes the limits to partition 0 before the gate gets the field `permit`. In the opposite order, workers could ask
+    // partition 0 for permits while it has no limits yet, and it would permit every call.
     if (count > 1) await share({ limits: control.keys.limits(job), taken: control.keys.taken(job) }, words);
     const { jobs, queues: registry, wake } = keys;
     const queues = await queuesBehind(partition, job);
@@ -84,7 +87,10 @@ function createLimitsIn(partition: Partition, control: Partition) {
   };
 }
 
-/** Returns the limits to write into a job's gate in one of `count` partitions. */
+/**
+ * Returns the fields to write into a gate if there are `count` partitions. With several, a job's gate gets only `permit`, and
+ * a receiver's gate gets one partition's share of the limits.
+ */
 function gateArgs(job: string, { concurrency, max, duration }: Words, count: number) {
   if (count === 1) return { permit: undefined, concurrency, max, duration };
   if (job !== CALLBACKS_GATE && receiverOfGate(job) === undefined)
@@ -93,7 +99,10 @@ function gateArgs(job: string, { concurrency, max, duration }: Words, count: num
   return { permit: undefined, concurrency: own(concurrency), max: own(max), duration };
 }
 
-/** Returns whether the partition has the configured limits. They are missing if Redis has lost its data. */
+/**
+ * Returns whether a producer has written its configured limits to the partition. They are missing after Redis has lost its
+ * data.
+ */
 export function createAreConfigured({ redis, keys }: Partition) {
   return async (): Promise<boolean> => (await redis.exists(keys.configured)) === 1;
 }

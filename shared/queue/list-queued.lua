@@ -1,5 +1,6 @@
--- Returns whether there are more calls, and a row for each call: id, state, attempts and two times. The first time is when
--- the call was queued or last replayed. The second is when it was last taken, or '0'.
+-- Lists up to `count` calls of a queue in each state. Returns whether there are more, and a row for each call: id, state,
+-- attempts and two times. The first time is when the call was queued or last replayed. The second is when it was last taken,
+-- or '0'.
 --@include "./held.lua"
 local q, count = ARGV.prefix .. ':' .. ARGV.queue .. ':', tonumber(ARGV.count)
 local rows, isCut = {}, 0

@@ -7,13 +7,13 @@ import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
 
-/** Prefix of the answer for a failed item of a batch. */
+/** Prefix of the answer for an item of a batch whose function threw an error (each-alone.lua). The error's message follows. */
 const FAILED_ALONE = "ERROR: ";
 
 /** Answer of a worker's step if the runner accepted a call after the call's refund was exported. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
-/** Constants for every script that includes our Lua around BullMQ's scripts. */
+/** Constants for every script that includes frame.lua, which connects our scripts with BullMQ's. */
 export const QUEUE_CONSTANTS = {
   CALLBACKS_GATE,
   JOB_ORIGINS: JOB_ORIGINS.join(" "),

@@ -1,6 +1,6 @@
--- Defines two functions that return the start of a call's wait, or an empty text if there is no such call. Both need
--- ARGV.prefix. `waitingSince(queue, q)` considers the next call to be taken, and `oldest(queue, q)` the oldest call,
--- including delayed calls. The sorted set `since` has this time for each call that had a failed attempt or was replayed.
+-- Defines two functions that return since when a call has waited, or an empty text if there is no such call. Both need
+-- ARGV.prefix. `waitingSince(queue, q)` does this for the call that is taken next, and `oldest(queue, q)` for the oldest
+-- call, which may be delayed. The sorted set `since` has this time for each call that had a failed attempt or was replayed.
 -- `oldest` also removes calls that no longer exist from that set.
 local function waitingSince(queue, q)
   local id = redis.call('LINDEX', q .. 'wait', -1)

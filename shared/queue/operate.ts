@@ -10,7 +10,7 @@ export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
 
 /**
  * Outcome of a replay or discard. `left`: another operator replayed or discarded the call earlier, so nothing was done.
- * `finished`: the call is discarded, but another discard made the first step. That discard died or still runs.
+ * `finished`: another discard of the same call had begun, and has died or still runs. This one completed the work.
  */
 export type Operated = "done" | "finished" | "left";
 
@@ -66,7 +66,7 @@ export type ManyResult = Progress & {
 
 /**
  * Replays or discards calls as they are read, `concurrency` at a time, until `total` are done, `signal` aborts or one fails.
- * If fewer calls are found, other operators have replayed or discarded the rest since they were counted.
+ * If fewer than `total` calls are found, other operators have replayed or discarded the rest since they were counted.
  */
 export async function operateMany(
   selected: AsyncIterable<FailedCall>,

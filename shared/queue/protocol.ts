@@ -1,7 +1,8 @@
 import type { JobsOptions } from "bullmq";
 
 /*
- * Protocol between gateways, producers and operators; the keys are in shared/redis/keys.ts.
+ * The data in Redis through which gateways, producers and operators share the state of each call. The names of the keys are
+ * in shared/redis/keys.ts.
  *
  * Every call has a record in addition to its BullMQ job, because BullMQ forgets an id once its job is removed, and silently
  * ignores a second add. The states of the record:
@@ -11,9 +12,9 @@ import type { JobsOptions } from "bullmq";
  *              ▼  │ replay
  *            FAILED ─► DISCARDED      of a paid call also: FAILED | DISCARDED ─► REFUND_PENDING ─► REFUNDED
  *
- * A 2xx has precedence. If a worker reports it late, after another worker ended the call as FAILED, the state becomes
- * INJECTED and the call leaves the failed calls. Once the payment's refund is exported, a 2xx no longer changes the state and
- * is stored as `late`.
+ * A 2xx has precedence. A worker may report it late, after another worker took the call over and ended it as FAILED. The
+ * state then becomes INJECTED, and the call leaves the failed calls. Once the payment's refund is exported, a 2xx no longer
+ * changes the state and is stored as `late`.
  *
  * The script that adds a call writes QUEUED (enqueue.ts). The script that ends a call writes INJECTED (work.lua). A replay, and
  * the script that takes a replayed call, write QUEUED again. FAILED and DISCARDED are written in `call-record.ts`.
@@ -39,20 +40,24 @@ import type { JobsOptions } from "bullmq";
  *   fg      time when an operator forgot it; no data of its sender is kept after that (shared/call-search/forget.ts)
  */
 
-/** Retention time of the record of an ended call without a delivery id. A late repeat of the call's add arrives within it. */
+/**
+ * Retention time of the record of an ended call without a delivery id. A gateway that got no reply may add the call again
+ * after it has ended. This add arrives while the record still exists, and so is recognized.
+ */
 export const RANDOM_ID_KEEP_MS = 3_600_000;
 
 export const JOB_NAME = "call";
 
 /**
- * BullMQ's options for a call. The producer does attempts and backoff itself, so its current configuration also applies
- * to calls that already wait. A failed call stays until an operator acts.
+ * BullMQ's options for a call. The producer itself counts attempts and computes backoff, and does not leave this to BullMQ.
+ * So its current configuration also applies to calls that already wait. A failed call stays until an operator acts.
  */
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
 
 /**
- * Limits on the number of processes that die while they work on a call. At the first limit, a worker takes the call alone; at
- * the second, the call fails. BullMQ counts in the field `stc` of its job how often a call was taken back. If the worker that
- * lost the call is still alive, it subtracts 1 again (hold.ts).
+ * Limits on the number of processes that die while they work on a call, because the call may be the cause. From the first
+ * limit on, only a worker without any other call takes it. At the second limit, the call fails. BullMQ counts in the field
+ * `stc` of its job how often a call was taken back. If the worker that lost the call is still alive, it subtracts 1 again
+ * (hold.ts).
  */
 export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

@@ -36,8 +36,8 @@ export function jobOf(queue: QueueName): string {
 }
 
 /**
- * Returns the gate of the queue's calls (frame.lua): the gate of the job, or `callback/<receiver>` for callbacks, because a
- * receiver's capacity does not depend on the job.
+ * Returns the name of the queue's gate (frame.lua). This is the key of the job, or `callback/<receiver>` for callbacks,
+ * because a receiver's capacity does not depend on the job.
  */
 export function gateOf(queue: QueueName): string {
   return isOfCallbacks(queue) ? gateOfReceiver(receiverOfQueue(queue)) : queue.slice(queue.indexOf("/") + 1);
@@ -52,8 +52,8 @@ export function gateOfReceiver(receiver: string): string {
 
 /**
  * Parses the name of a gate as an operator writes it: `7/1`, `callback` or `callback/<receiver>`. Returns the name under
- * which the gate is stored. Every pause by name must use this function: a pause under another form of the name would have
- * no effect.
+ * which the gate is stored. Every command that pauses by name must use this function. Producers look only for the stored
+ * form, so a pause under another form of the name would have no effect.
  */
 export function readGate(text: string): { gate: string } | { problem: string } {
   if (text === CALLBACKS_GATE) return { gate: text };

@@ -37,12 +37,12 @@ export type QueuedFilter = {
 };
 
 /**
- * Maximum number of calls to read for each queue and state. The newest calls are read; of delayed calls, those that are due
- * last.
+ * Maximum number of calls that are read of each queue and state. If there are more, the newest are read, or of delayed calls
+ * those that are due last.
  */
 const READ_PER_STATE_MAX = 1000;
 const HEADS_AT_ONCE = 50;
-/** Size in bytes of the largest stored call whose head is read. */
+/** Maximum stored size, in bytes, of a call whose head is read. A larger call is listed with an empty head. */
 const READ_MAX = 1024 * 1024;
 
 const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric, numeric);
@@ -85,7 +85,10 @@ export function createQueuedCalls(partition: Partition) {
     };
   }
 
-  /** Reads the heads of these calls in order, until a limit of bytes is reached, but at least one head. */
+  /**
+   * Reads the heads of these calls in order. One script reads a limited number of bytes, so the result may have only the
+   * first calls, but at least one.
+   */
   async function withHeads(calls: readonly Listed[]): Promise<QueuedCall[]> {
     const read = await readHeads({
       calls: calls.map(({ queue, id }) => ({ call: keys.inQueue(queue, id), attempts: keys.attempts(id) })),
@@ -107,8 +110,8 @@ export function createQueuedCalls(partition: Partition) {
 
   return {
     /**
-     * Yields the matching calls. Calls `onCut` if a queue holds more calls than were read. After an abort, calls may be
-     * missing.
+     * Yields the matching calls, newest first. Calls `onCut` if a queue holds more calls of a state than are read. After an
+     * abort, calls may be missing.
      */
     async *matching(
       filter: QueuedFilter,

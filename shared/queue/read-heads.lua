@@ -1,5 +1,5 @@
--- Reads these calls in order, without their bodies, until a limit of bytes is reached, but at least one call. Returns each
--- call with its last failure.
+-- Reads the calls in KEYS in order, without their bodies. Stops when the calls that were read have SCANNED_AT_ONCE bytes
+-- together, but reads at least one. Returns each call with its last failure.
 --@include "./bodiless.lua"
 --@include "./last-failure.lua"
 local heads, budget = {}, SCANNED_AT_ONCE

@@ -2,8 +2,8 @@
 -- returns only the version.
 --
 -- `followed` is the version that another partition has copied. If it is higher than the version in this partition, this
--- partition has lost its newest writes, and its remaining data gets a new version. If all data is lost, even the layout, the
--- script returns LOST_DATA and changes nothing.
+-- partition has lost its newest writes. Its remaining data then gets a still higher version, so that the other partitions
+-- copy it. If all data is lost, even the layout, the script returns LOST_DATA and changes nothing.
 --@include "../redis/even-if-full.lua"
 local version = tonumber(redis.call('HGET', KEYS.intents, 'version') or 0)
 if version < tonumber(ARGV.followed) then

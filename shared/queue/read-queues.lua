@@ -1,4 +1,5 @@
--- Returns a row for each queue, as registry.ts describes it. A row ends with the due time of the last delayed call.
+-- Returns a row for each queue in ARGV (`ROW` in registry.ts). The last element is the time when the last of the queue's
+-- delayed calls is due.
 --@include "./count.lua"
 --@include "./oldest.lua"
 local rows = {}

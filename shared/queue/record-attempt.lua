@@ -1,5 +1,5 @@
--- Adds a failed attempt to the call's log. Writes nothing if the call has neither a record nor a BullMQ job, because nothing
--- would ever delete that log.
+-- Adds a failed attempt to the call's log. Writes nothing if the call has neither a record nor a BullMQ job. Such a call is
+-- gone, so nothing would ever delete its log.
 --@include "./unless-ended.lua"
 --@include "./call-log.lua"
 if not st and redis.call('EXISTS', KEYS.job) == 0 then return end

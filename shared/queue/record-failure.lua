@@ -1,6 +1,6 @@
--- Records that the call failed for good. `keepsResult` is 1 or 0, or empty if the script's caller could not read the call;
--- `problem` may be empty. The reason is stored if the call's job keeps results, or if a paid call could not be read. If
--- there is no record, this creates one.
+-- Records that the call failed for good. `keepsResult` says whether the call's job keeps results: 1 or 0, or empty if the
+-- producer could not read the call. `problem` may be empty. The reason is stored if the call's job keeps results, or if a
+-- paid call could not be read. If there is no record, this creates one.
 --@include "./unless-ended.lua"
 local tells = ARGV.keepsResult == '1' or (ARGV.keepsResult == '' and redis.call('HEXISTS', KEYS.record, 'rt') == 1)
 if st or tells then

@@ -1,6 +1,6 @@
 -- Records that an attempt may have had an effect. Also logs the attempt as lost if its outcome was not recorded. Writes
--- nothing if the call has neither a record nor a BullMQ job. A call without a record was not paid for, so the entry in its log
--- is enough.
+-- nothing if the call has neither a record nor a BullMQ job. The record's field `unsure` matters before a refund. A call
+-- without a record was not paid for, so the entry in its log is enough.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 --@include "./is-ended.lua"

@@ -39,7 +39,10 @@ export type QueueDepth = Depth & {
   delayedUntil: number | undefined;
 };
 
-/** Number of queues that one script reads. A partition may have thousands, because clients may name receivers of callbacks. */
+/**
+ * Number of queues that one script reads. A partition may have thousands of queues, because clients may name many receivers
+ * of callbacks, and each receiver has queues of its own.
+ */
 const READ_AT_ONCE = 200;
 
 /** Row of a queue: its name, its counts in the order of COUNTS, and the three times of its `QueueDepth`, in that order. */
@@ -71,8 +74,9 @@ const REMOVE = defineScript({
 });
 
 /**
- * Returns the queues of a gate (frame.lua). It may miss a queue that is registered meanwhile. The add that registers
- * such a queue, or the next scan (poll.ts), then notifies the producers.
+ * Returns the queues of a gate (frame.lua). The result may miss a queue that is registered at the same time. This does no
+ * harm: the script that adds the first call to that queue, or the next scan of the registry (poll.ts), notifies the
+ * producers.
  */
 export async function queuesBehind({ redis, keys }: Partition, gate: string): Promise<string[]> {
   const receiver = receiverOfGate(gate);
@@ -89,7 +93,8 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     names,
 
     /**
-     * Counts the calls of each of these queues, or of all queues. This takes several steps, and calls may move between them.
+     * Counts the calls of each of these queues, or of all queues. The counts come from several scripts, and calls may move
+     * between them.
      */
     async depths(queues?: readonly QueueName[]): Promise<(QueueDepth & { queue: QueueName })[]> {
       const all = queues ?? (await names());

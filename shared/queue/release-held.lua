@@ -1,5 +1,5 @@
--- Defines `releaseHeld(path)`: it moves some held calls of an endpoint to the waiting calls, oldest first. Returns how
--- many are left. Needs the functions of batch.lua, `noteResumed` and the key `resumed`.
+-- Defines `releaseHeld(path)`, which moves the oldest held calls of an endpoint to the waiting calls, at most
+-- RELEASED_AT_ONCE of them. Returns how many are left. Needs the functions of batch.lua, `noteResumed` and the key `resumed`.
 local function releaseHeld(path)
   local list = prefix .. 'held:' .. path
   local held = redis.call('LRANGE', list, 0, RELEASED_AT_ONCE - 1)

@@ -1,5 +1,5 @@
--- Removes an empty queue. `receiver` is empty unless it is a queue of callbacks. Returns 1 if the queue was empty and is gone.
--- Removing the last queue of a receiver also deletes the receiver's throttle.
+-- Removes a queue if it has no calls, and returns 1 then. `receiver` is the receiver of a queue of callbacks, and empty for
+-- other queues. If it was the receiver's last queue, also deletes the receiver's throttle.
 local q = ARGV.prefix .. ':' .. ARGV.queue .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
 for _, list in ipairs(lists) do

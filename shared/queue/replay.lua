@@ -1,6 +1,6 @@
--- Moves a failed call back to the waiting calls, and logs who replayed it and why (`note`). A call that was in flight when
--- processes died will be taken alone. If the call has ended in the meantime, its log may have expired and must not begin
--- again.
+-- Moves a failed call back to the waiting calls, and logs who replayed it and why (`note`). A call that failed because
+-- processes died with it is next taken by a worker that has no other call. If the call has ended in the meantime, its log may
+-- have expired. A new entry would create the log again, without an expiry, so none is written.
 --@include "./wrapper-start.lua"
 --@include "./call-log.lua"
 --@include "./is-ended.lua"

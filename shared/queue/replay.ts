@@ -9,8 +9,9 @@ import type { Operate, OperateDeps } from "./operate.ts";
  * again. It can be replayed again later.
  *
  * The first script changes the record and the waiting time, only if the call is still failed. It also writes the line of the
- * audit log. The second script moves BullMQ's job. A producer may take the call as soon as the job has moved, and so writes
- * after the replay. In the opposite order, the replay could overwrite the producer's writes.
+ * audit log. The second script moves BullMQ's job. A producer can take the call only once the job has moved, so all its
+ * writes to the record come after those of the replay. In the opposite order, the replay could overwrite the producer's
+ * writes.
  *
  * After a crash between the two scripts the call is still listed as failed, and the next replay or discard completes the
  * work. If two operators replay a call at the same time, one moves it and the other gets `left`.

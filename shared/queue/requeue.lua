@@ -1,4 +1,4 @@
--- Moves a call in flight back to the waiting calls.
+-- Moves a call in flight back to the head of the waiting calls, without counting the attempt.
 --@include "./wrapper-start.lua"
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:moveJobFromActiveToWait-9"

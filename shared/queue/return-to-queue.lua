@@ -1,6 +1,6 @@
--- Returns a call to the waiting calls of its queue, because its worker never received the call (lost-takes.ts). `take` is
--- the call's number of takes when it was lost: if the call was taken again since, nothing changes. If the call's lock has
--- expired, the worker's token is not checked.
+-- Returns a call to the waiting calls of its queue, because its worker never received the call (lost-takes.ts). `take` is the
+-- number of the lost take. If the call was taken again since then, nothing changes. If the call's lock has expired, there is
+-- no token to compare with the worker's, so this check is left out.
 --@include "./wrapper-start.lua"
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:moveJobFromActiveToWait-9"

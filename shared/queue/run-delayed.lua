@@ -1,11 +1,14 @@
--- Runs delayed calls of a queue early: moves them behind the calls that already wait. Moves the call `id`, or several calls
--- with a score from `from` on. Held calls stay. The move does not count as an attempt.
+-- Runs delayed calls of a queue early: moves them behind the calls that already wait. If `id` is set, moves only that call.
+-- Otherwise moves up to MOVED_AT_ONCE calls in the order of their due times, beginning at the score `from`. Held calls stay.
+-- The move does not count as an attempt.
 --
--- `since` is the start time of the first step, and empty in that step. A call that was taken after `since` has had another
--- failed attempt, and stays delayed. Otherwise the steps could use up all attempts of a call whose runner is still down.
--- `line` is empty once a step has moved a call. `note` says in the log of each call who ran it.
+-- A run over all calls of a job takes several steps. `since` is the start time of the first step, and empty in that step. A
+-- call that was taken after `since` has already run early, failed and been delayed again. It stays delayed: otherwise the
+-- steps could use up all attempts of a call whose runner is still down. `line` is the line for the audit log, and empty once
+-- a step has moved a call. `note` says in the log of each call who ran it.
 --
--- The end of a pause or hold restarts the call's latency (noteResumed). An early run does not: the time until now counts.
+-- The latency of a call does not include the time until the end of its last pause or hold (noteResumed). The time before an
+-- early run does count.
 --
 -- Returns how many calls were moved, `since`, and the score from which the next step continues, or an empty text.
 --@include "../redis/even-if-full.lua"
@@ -34,8 +37,8 @@ if #ids > 0 then
   redis.call('LPUSH', q.wait, unpack(ids))
   -- BullMQ does the same when a delayed call becomes due.
   for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
-  -- While Redis is nearly full, a call's log keeps only its newest entry. An early run must not replace the last failure, which
-  -- is more useful. A log that cannot be read must not stop the call.
+  -- While Redis is nearly full, a call's log keeps only its newest entry. No early run is logged then, because its entry
+  -- would replace the last failure, which is more useful. If the log cannot be read, the call runs all the same.
   local historyOff = prefix .. 'history-off'
   if redis.call('EXISTS', historyOff) == 0 then
     for _, id in ipairs(ids) do

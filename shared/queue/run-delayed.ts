@@ -40,8 +40,8 @@ export function openDelayed(partition: Partition) {
 
   return {
     /**
-     * Runs the delayed calls of a job, step by step, and resolves with their number. If `audited`, writes one line to the
-     * audit log once a call was moved. If it is interrupted, the remaining calls stay delayed.
+     * Runs the delayed calls of a job, step by step, and resolves with their number. If `audited`, the first step that moves
+     * a call also writes one line to the audit log. If this process dies between two steps, the remaining calls stay delayed.
      */
     async runAllOf(job: string, why: GateAct, audited = true): Promise<number> {
       const act = gateAct("run_delayed", job, why);

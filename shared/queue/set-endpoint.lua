@@ -1,5 +1,5 @@
--- Disables or holds an endpoint. Returns 0 if it already has this state. If an operator is enabling the endpoint step
--- by step (enable-endpoint.lua), the remaining steps then change nothing.
+-- Disables or holds an endpoint. Returns 0 if it already has this state. Another process may be enabling the endpoint step by
+-- step (enable-endpoint.lua). Its remaining steps then change nothing.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 --@include "../redis/audit/add-act.lua"

@@ -1,5 +1,5 @@
--- Moves the calls of dead workers back to the waiting calls. Marks their records as unsure, because the effect of the
--- attempts is unknown, and logs these attempts as lost.
+-- Moves calls in flight whose locks have expired back to the waiting calls, because their workers have died or stalled. Marks
+-- the calls' records as unsure, because the effect of the attempts is unknown, and logs these attempts as lost.
 --@include "./wrapper-start.lua"
 --@include "./call-log.lua"
 --@include "./is-ended.lua"

@@ -1,5 +1,6 @@
--- Ends the script with 0 unless the call is failed, and the failure is the one that the operator saw. Check and change are in
--- one script, so no other change can come between them. Needs KEYS record and failed, and ARGV id and failedAt.
+-- Ends the script with 0 if the call is no longer failed, or has failed again since the operator saw it (`failedAt`). The
+-- including script then makes the change, so no other change can come between check and change. Needs KEYS record and failed,
+-- and ARGV id and failedAt.
 --@include "../call/change-record.lua"
 --@include "../call/results/tell-change.lua"
 local score = redis.call('ZSCORE', KEYS.failed, ARGV.id)

@@ -2,8 +2,8 @@
 -- script, or ERROR and the error. An error in one step does not affect the others.
 --
 -- `id` is the call that ends, if any. `keepMs` is set if the runner accepted the call. The record then becomes INJECTED and
--- is kept for that many ms. This holds even if another worker has taken the call meanwhile or has ended it as failed. If the
--- refund of a paid call is exported, the step only stores the time of the 2xx, and answers AFTER_REFUND.
+-- is kept for that many ms, even if another worker has taken the call in the meantime or has ended it as failed. If the
+-- refund of a paid call was already exported, the step only stores the time of the 2xx, and answers AFTER_REFUND.
 --
 -- `result` is empty, or the state of the call's result, or the result itself. It is stored in the same step
 -- (shared/call/results/keep-result.lua). `retried` is set if the call was taken before. Only such a call, or one that another
@@ -17,15 +17,16 @@
 -- to the kept calls in the step that sets the record to INJECTED.
 --
 -- `takes` is set if the next call is taken. `room` is the maximum stored size of that call in bytes (empty: no limit). A
--- larger call is refused, with its size in the answer. A call that was in flight when processes died is refused unless
--- `takes` contains "alone": the worker has no other call. A call that needs a permit is refused unless `takes` contains
--- "permitted". If so many processes died with a call that it must fail, the answer leaves out the call's data, which may be
--- the cause.
+-- larger call is refused, with its size in the answer. A call that was in flight when processes died may have killed them. It
+-- is refused unless `takes` contains "alone", which says that the worker has no other call. A call that needs a permit is
+-- refused unless `takes` contains "permitted". If so many processes died with a call that it must fail, the answer leaves out
+-- the call's data, because that data may kill the worker too.
 --
--- BullMQ's script that ends a call takes the next call of the same queue, and does not know gates. So if the job has limits,
--- and calls wait in its other queues, the step takes no call: the free slot goes to one of those queues. A step that ends a
--- call takes only a call that fits, needs no permit, and has not killed processes. Other calls need a step that only takes. A
--- call that would make the answer too long needs a later batch.
+-- BullMQ's script that ends a call can also take the next call of the same queue, and does not know gates. So if the job has
+-- limits, and calls wait in its other queues, the step takes no call. The free slot then goes to one of those queues. A step
+-- that ends a call does not take a next call that is too large, needs a permit or was in flight when processes died. For such
+-- a call, the step answers REFETCH, and the worker sends a step that only takes a call. The answer is also REFETCH if the
+-- next call would make the answer of the whole batch too long.
 --@include "../redis/even-if-full.lua"
 local prefix, worker, lockMs = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs
 local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
@@ -75,7 +76,8 @@ local function newKeep()
 end
 
 -- Records that the runner accepted the call. Returns true if the call's refund was already exported. If an operator forgot
--- the call meanwhile, stores no data of the call. No operator can forget a call before its worker has lost it (`isLost`).
+-- the call in the meantime, stores no data of the call. This is checked only if the worker has lost the call (`isLost`),
+-- because no operator can forget a call before that.
 local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, data)
   local record = prefix .. 'call:' .. id
   local st, known, code
@@ -117,7 +119,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
   return false
 end
 
--- Bytes of the calls that are in the answer so far.
+-- Stored size of all calls that the steps of this batch have put into the answer so far.
 local answered = 0
 -- Returns whether another call of `bytes` bytes would make the answer too long.
 local function isTooMuch(bytes)
@@ -164,7 +166,8 @@ end
 
 local function names(takes, how) return string.find(takes, how, 1, true) end
 
--- Returns the reply of a step that must not take the next call; nil if the step may take the call.
+-- Returns the reply of a step that must not take the next call, because that call must be taken alone or is too large.
+-- Returns nil if the step may take the call.
 local function refused(id, bytes, crashes, room, takes)
   if crashes >= CRASHES.untilAlone and not names(takes, 'alone') then return {0, id, 0, 'ALONE'} end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
@@ -177,8 +180,8 @@ local function take(q, token, room, takes)
     return {0, 0, math.max(ms, 0), 0}
   end
   local id, bytes, crashes = head(q)
-  -- Even a take from an empty queue needs a permit. A permit may be reserved for this queue, and only the worker that
-  -- acquires this permit can pass it on.
+  -- A take needs a permit even if the queue is empty, because partition 0 may have reserved one for this queue. The worker
+  -- must acquire that permit first. When it then finds no call, it releases the permit, and the next waiting queue gets it.
   if limits.permit and not names(takes, 'permitted') then return {0, 0, 0, 'PERMIT'} end
   local fails = crashes >= CRASHES.untilFailed
   local answer = id and not fails and refused(id, bytes, crashes, room, takes)
@@ -190,7 +193,8 @@ local function take(q, token, room, takes)
   if fetched(q, reply, limits) then
     answered = answered + bytes
     if fails then reply[4][1] = '' end
-    -- If the job has limits, the reply says that 0 calls wait, so that the worker does not expect more calls.
+    -- The number of waiting calls lets the worker begin more fetches at once. If the job has limits, it is 0, because they
+    -- may refuse these fetches.
     reply[1] = limits.any and 0 or redis.call('LLEN', q.wait)
     redis.call('SADD', inFlight, q.name)
     q.wakes = true
@@ -198,7 +202,7 @@ local function take(q, token, room, takes)
   return reply
 end
 
--- Reads two things once for all steps: whether any of their jobs has a gate, and when the last pauses of these jobs ended.
+-- Reads two facts once for the jobs of all steps: whether any job has a gate, and when the last pause of each job ended.
 local hasNoGate, resumed = false, {}
 local function readJobs(first, width)
   local names, gates, seen = {}, {}, {}

@@ -1,4 +1,5 @@
--- Common start of our scripts around BullMQ's. Defines the queue `q` of frame.lua, and `words`, the ARGV of BullMQ's script.
+-- Common start of our scripts that run a script of BullMQ for one queue. Defines this queue as `q` (frame.lua), and `words`,
+-- the ARGV for BullMQ's script.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./frame.lua"

@@ -3,14 +3,20 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { type Backoff, backoffMs } from "../../../shared/platform/time/backoff.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 
-/** Number of consecutive deliveries without an answer after which a receiver counts as away. */
+/** A receiver counts as away after this many consecutive deliveries to it got no answer. */
 const FAILURES_IN_A_ROW = 5;
-/** Backoff between two trials of a receiver that is away. */
+/** Backoff between two trials of a receiver that is away. A trial is a delivery that is sent in spite of that. */
 const PAUSES: Backoff = { baseMs: 5000, capMs: 300_000 };
-/** Maximum number of receivers whose failures are remembered. Clients may name more; the newest are kept. */
+/**
+ * Maximum number of receivers whose failures are remembered. Clients may name more receivers, and then the oldest entries are
+ * forgotten.
+ */
 const REMEMBERED_MAX = 10_000;
 
-/** A delivery in progress. When it has ended, call one of the three functions. `ended` after `answered` changes nothing. */
+/**
+ * A delivery in progress. When it has ended, the caller must call one of the three functions. It may call `ended` after
+ * `answered`, which changes nothing.
+ */
 export type Attempt = {
   /** The receiver has answered, with any status. */
   answered(): void;
@@ -38,9 +44,9 @@ type Receiver = {
 };
 
 /**
- * Keeps deliveries from waiting for the timeout of a receiver that does not answer. While a receiver is away, there is only
- * one trial at a time, and the pauses between trials grow. All other deliveries fail at once, and wait for their next
- * attempt. An outage logs only two lines.
+ * Keeps deliveries from waiting for the timeout of a receiver that does not answer. While a receiver is away, only one
+ * delivery at a time is tried, and the pauses between these trials grow. All other deliveries fail at once, and are repeated
+ * later like after any failed attempt. An outage logs only two lines: its begin and its end.
  */
 export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Breaker {
   const receivers = new BoundedMap<string, Receiver>(REMEMBERED_MAX);
@@ -94,7 +100,8 @@ export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Br
         failed(reason) {
           end();
           const known = receiverOf(name);
-          // Deliveries that were in flight when the outage began are not counted.
+          // While the receiver is away, only the trial counts. Other deliveries that fail now were in flight when the outage
+          // began.
           if (known.awaySince === undefined || isTrial) noteFailure(name, known, reason);
         },
         ended: end,

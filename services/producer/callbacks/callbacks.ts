@@ -19,12 +19,15 @@ import { createSign, type Message, toBody } from "./message.ts";
 type Options = {
   /** Secrets as `whsec_` and base64. Each callback is signed with the keys derived from every secret. */
   secrets: readonly Secret[];
-  /** Address ranges that may be called, also without TLS, although they are not public. */
+  /** Address ranges that may be called although they are not public, even without TLS. */
   allowCidrs: readonly string[];
   timeoutMs: number;
   /** Maximum number of deliveries in flight to one receiver. */
   concurrency: number;
-  /** Maximum size of a result in a callback. The body of a longer one is left out, and the receiver must request it. */
+  /**
+   * Maximum size of a result in a callback. The body of a longer result is left out, and the receiver must request it from
+   * the gateway.
+   */
   resultBytesMax: number;
   results: Pick<Results, "read">;
   clock: Clock;
@@ -39,8 +42,8 @@ export type Callbacks = {
 };
 
 /**
- * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks specifies. Each attempt builds its body from the
- * data about the call's end that is kept at that time.
+ * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks specifies. Each attempt builds its body again, and
+ * includes the call's result only if the result is still kept at that time.
  *
  *   callback.unanswered          no connection, or no answer in time
  *   callback.failed              any answer other than 2xx and 410; a redirect is not followed
@@ -98,7 +101,10 @@ async function readEnd(
   });
 }
 
-/** Parses the receiver's URL. A configuration or a gateway has validated it before. */
+/**
+ * Parses the receiver's URL. It was already validated, when the configuration was read or when the gateway got the request,
+ * so an error here is unlikely.
+ */
 function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const hasUser = url !== undefined && (url.username !== "" || url.password !== "");

@@ -61,7 +61,7 @@ export function createGuardedAgent({ allowed, connections, resolve = createResol
 
     return (options, callback) => {
       const { hostname } = options;
-      // A socket does not look up a literal address, so `lookup` does not check it.
+      // If the host is an address and not a name, the socket does not call `lookup`, so the address must be checked here.
       if (isIP(hostname) !== 0 && !mayConnect(hostname))
         return callback(new AddressForbidden(hostname, hostname, protocol), null);
       connect(options, (...[error, socket]) => {
@@ -78,7 +78,7 @@ export function createGuardedAgent({ allowed, connections, resolve = createResol
     connections,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Disabled: the caller sets one time limit for the request as a whole.
+    // These two timeouts of undici are disabled, because the caller sets one time limit for the request as a whole.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: (options, callback) => (options.protocol === "https:" ? https : http)(options, callback),

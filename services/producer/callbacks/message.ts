@@ -12,15 +12,18 @@ export type Message = { headers: Record<string, string>; body: Buffer };
 /** The `data` of a callback. */
 type Data = {
   /**
-   * The receiver's exact URL. All receivers verify `v1a` signatures with the same key. So without the URL, one receiver could
-   * send its message to another one, and the signature would be valid there.
+   * The receiver's exact URL. All receivers verify `v1a` signatures with the same key. So without the URL in it, one receiver
+   * could pass its message on to another receiver, where the signature would also be valid.
    */
   callback_url: string;
   call_id: string;
   origin: string;
   service_id: number;
   job_index: number;
-  /** State of the call. A call can be `injected` and still have a failure, which its runner reported later. */
+  /**
+   * State of the call. A call can be `injected` and still have a failure: its runner accepted it, and reported the failure
+   * later.
+   */
   state: "injected" | "failed";
   result?: Result;
   failure?: Failure | ({ status: number } & ProblemText);

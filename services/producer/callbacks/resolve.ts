@@ -12,10 +12,10 @@ const TRIES = 2;
 const UNKNOWN = ["ENOTFOUND", "ENODATA", "ECONNREFUSED"];
 
 /**
- * Creates a resolver that queries the DNS servers itself. The system's resolver occupies one of the process's few threads for
- * each query. Names from clients may lead to DNS servers that never answer; then no other name, such as the runner's, could
- * be resolved. So the system's resolver is used only for names that DNS does not know: names of the hosts file, and names in
- * a search domain.
+ * Creates a resolver that queries the DNS servers itself. The system's resolver (getaddrinfo) occupies one of the process's
+ * few threads for each query. Clients choose the names of receivers, and may choose names whose DNS servers never answer.
+ * Such queries could occupy all threads, and then no other name, such as the runner's, could be resolved. So the system's
+ * resolver is used only for names that DNS does not know: names of the hosts file, and names in a search domain.
  */
 export function createResolve(
   servers = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: TRIES }),

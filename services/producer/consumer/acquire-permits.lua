@@ -1,13 +1,14 @@
--- Acquires permits. Each item is a slot, `id`, that is about to take a call from the queue `source` of one partition. Returns
--- for each item one of these words, and a number:
+-- Acquires permits. Each item is a request of one slot of a worker, named `id`. The slot is about to take a call from
+-- `source`, a queue of one partition. Returns for each item one of these words, and a number:
 --
---   PERMIT  the slot has a permit. The number is the end of the rate period (unix ms), or 0.
+--   PERMIT  the slot has a permit. The number is the end of the rate period (unix ms), or 0 if the job has no
+--           rate, or if the item was sent again.
 --   NONE    the job no longer has limits.
 --   FULL    the limit of calls in flight is reached. The source waits for the next free permit (release-permits.lua).
 --   RATE    the limit of this period is reached. The number is the wait in ms.
 --
--- An item that is sent again gets the same permit. A permit that is not renewed expires after a lock's duration. If a permit
--- is reserved for the source, the slot gets it.
+-- An item that is sent again gets the same permit. A permit that is not renewed expires after the time `lockMs`, like the
+-- lock of a call. If a permit is reserved for the source (release-permits.lua), the slot gets it.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 local function waits(waiters, source)
@@ -33,8 +34,8 @@ local function acquire(limits, permits, waiters, taken, source, id)
   if max then
     local ms = untilNextPeriod(taken, max)
     if ms > 0 then
-      -- The wait is longer for sources that began to wait later, so that those that have waited longest get the first permits
-      -- of the next period.
+      -- A source that began to wait later gets a longer wait. So the sources that have waited longest request first in the
+      -- next period.
       waits(waiters, source)
       local before = redis.call('ZCOUNT', waiters, '-inf', '(' .. redis.call('ZSCORE', waiters, source))
       return {'RATE', ms + math.min(before * NEXT_AFTER_MS, tonumber(duration))}

@@ -16,7 +16,10 @@ import { type Turn, Turns } from "./turns.ts";
 import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
-  /** Partitions to take calls from. In partition 0, workers coordinate what applies across all partitions. */
+  /**
+   * Partitions to take calls from. Partition 0 also has the data that is common to all partitions: the permits of jobs with
+   * limits, and the name of the worker that takes a call alone.
+   */
   served: Partitioned<ServedPartition>;
   /** Returns whether this worker takes calls from the queue. */
   serves: (queue: QueueName) => boolean;
@@ -24,38 +27,49 @@ export type ConsumeOptions = {
   isClosed: (gate: string) => boolean;
   /** Maximum number of calls in flight, over all partitions. */
   slots: number;
-  /** Limit of the stored bytes of the calls in flight. */
+  /** Limit on the stored size of all calls in flight together, in bytes. */
   bodyBudgetBytes: number;
   lockMs: number;
   results: ResultLimits;
   workerName: string;
   log: Logger;
-  /** Interval of the polls for calls that no wake-up announced. */
+  /**
+   * Interval of the polls. They find calls that producers were not woken for, for example because a process died (upkeep.ts).
+   */
   pollMs?: number | undefined;
   /** Time until an empty queue is removed from the registry. */
   emptyMs?: number | undefined;
 };
 
 export type Consumer = {
-  /** Resolves once calls are taken from at least one partition. Rejects if the first reachable partition cannot be used. */
+  /**
+   * Resolves once calls are taken from at least one partition. Rejects if the first partition that answers must not be used,
+   * for example because of wrong settings.
+   */
   ready(): Promise<void>;
-  /** Takes calls with all free slots. To be called when calls of a job may have become deliverable. */
+  /**
+   * Takes calls with all free slots. The caller does this when calls of a job may have become deliverable, such as when a
+   * runner is back.
+   */
   refill(): void;
   /** Returns the number of calls in flight. */
   inFlight(): number;
   /** Stops taking new calls. Calls in flight continue. */
   stop(): void;
-  /** Stops taking new calls and waits for those in flight. After `graceMs` their holds are lost. */
+  /**
+   * Stops taking new calls and waits for those in flight. After `graceMs`, injections that still run are aborted, and their
+   * calls return to the queue.
+   */
   close(graceMs: number): Promise<void>;
 };
 
-/** Time for aborted injections to return their calls to the queue. */
+/** After injections were aborted, the worker waits at most this long until their calls are back in the queue. */
 const RELEASE_MS = 1000;
 
 /**
- * Takes calls from all queues in turn, and applies the verdict that `deliver` returns for each. It needs two connections
- * for each partition, however many queues there are: one from connectForWork, and one that blocks until it is woken. The
- * slots are shared by the queues of all partitions.
+ * Takes calls from all queues in turn, and applies the verdict that `deliver` returns for each. It needs two connections for
+ * each partition, however many queues there are. One, from connectForWork, sends the commands. The other waits in a blocking
+ * command until Redis has the name of a queue with calls (listen.ts). The slots are shared by the queues of all partitions.
  */
 export function consume(options: ConsumeOptions): Consumer {
   const { lockMs, workerName, log, results } = options;
@@ -86,7 +100,8 @@ export function consume(options: ConsumeOptions): Consumer {
     if (turns.isAlone) alone.renew().catch(() => {});
   };
   const renewing = setInterval(renew, Math.max(250, lockMs / 4));
-  // Only needed with several partitions: with one, no other calls could use the freed slots.
+  // Only needed with several partitions. If the only partition is away, there are no other calls that could use the freed
+  // slots.
   const freeing =
     stations.length > 1 ? setInterval(working.freeSlotsOfAwayPartitions, AWAY_CHECK_MS) : undefined;
 
@@ -110,7 +125,10 @@ export function consume(options: ConsumeOptions): Consumer {
 
 /** Interval of the checks for slots that wait for a partition that is away. */
 const AWAY_CHECK_MS = 250;
-/** Verdict on a call that was taken while the worker stops, or after its slot was freed. */
+/**
+ * Verdict on a call that arrives while the worker stops, after its slot was given to another call, or while its Redis cannot
+ * be used.
+ */
 const REQUEUE: Verdict = { kind: "requeue" };
 /** Pause before a failed fetch is repeated. */
 const RETRY_PAUSE_MS = 1000;
@@ -138,7 +156,10 @@ function waitsForAwayPartition({ hold, turn }: Slot): boolean {
   return !turn.source.station.server.isUsable && !isWithRunner;
 }
 
-/** Runs a call. Resolves with the next call, if it was taken in the step that finished this one. */
+/**
+ * Creates the function that runs a taken call: it delivers the call and writes the verdict. It resolves with the next call,
+ * if the step that wrote the verdict also took one.
+ */
 function createRun({ turns, permits }: TakeParts, toNext: ToNext, isStopped: () => boolean) {
   return async function run(slot: Slot, next: FetchedCall): Promise<FetchedCall | undefined> {
     const { turn, token } = slot;
@@ -169,7 +190,7 @@ function createRun({ turns, permits }: TakeParts, toNext: ToNext, isStopped: () 
   };
 }
 
-/** Takes and runs calls in the free slots. */
+/** Creates the functions that take and run calls in the free slots. */
 function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
   const { turns, permits } = parts;
   const { take, toNext } = createTake(log, parts);
@@ -221,9 +242,9 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
     inFlight: () => [...slots.keys()].filter(({ hold, isFree }) => hold !== undefined && !isFree).length,
 
     /**
-     * Frees the slots, and their permits, that only wait for a partition that is away: for the next call, or for the write of
-     * an outcome. Other calls can then use them. If that partition later gives a call to such a slot, the call is returned to
-     * its queue.
+     * Frees the slots that only wait for a partition that is away, and their permits. Such a slot waits for the reply to a
+     * fetch, or until an outcome is written. Other calls can then use them. If that partition later gives a call to such a
+     * slot, the call is returned to its queue.
      */
     freeSlotsOfAwayPartitions(): void {
       for (const slot of slots.keys()) {

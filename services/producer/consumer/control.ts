@@ -4,7 +4,8 @@ import { within } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 
 /**
- * Time limit for an answer of partition 0. The limit is long, because calls of other jobs can use the slots meanwhile.
+ * Time limit for an answer of partition 0. It may be long, because only the slot that waits for the answer is blocked. Calls
+ * of jobs that need no permit can use the other slots.
  */
 const ANSWER_MS = 2000;
 
@@ -16,8 +17,9 @@ export type Control = {
 };
 
 /**
- * Resolves with the answer of partition 0, or with undefined if there is no answer in time. The client keeps the command until
- * Redis returns. So a late answer is possible; it is passed to `undo`.
+ * Resolves with the answer of partition 0, or with undefined if there is no answer in time. The client keeps the command
+ * until Redis returns, so the answer may come after that. A late answer is passed to `undo`, which for example releases a
+ * permit that is no longer needed.
  */
 export async function askControl<Answer>(
   { server, log }: Control,

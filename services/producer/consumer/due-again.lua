@@ -1,5 +1,5 @@
--- Defines `dueAgain(queue, q)`: if the queue has delayed calls that are not due yet, it makes the queue due when the next of
--- these calls is. Also defines `isDue` of delays.lua. Needs the key `due` and the time `now`.
+-- Defines `dueAgain(queue, q)`. If the queue has delayed calls that are not due yet, it adds the queue to `due`, for the time
+-- when the next of these calls is due. Also defines `isDue` of delays.lua. Needs the key `due` and the time `now`.
 --@include "../../../shared/queue/delays.lua"
 --@include "../../../shared/queue/held.lua"
 local function dueAgain(queue, q)

@@ -1,4 +1,5 @@
--- Defines `eachJob(does)`, which calls a function with the keys and arguments of each item, and returns the answers.
+-- Defines `eachJob(does)`, which calls the function `does` for each item of a batch, with the keys of the item's job and the
+-- item's arguments. It returns the answers.
 local function eachJob(does)
   local answers = {}
   for i = 0, #KEYS / WIDTH.jobs - 1 do

@@ -50,14 +50,20 @@ type Outcome =
   /** The call stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
   | { kind: "fail"; reason: string; head?: FailedHead; callback?: PreparedCallback | undefined };
 
-/** Returns whether the call leaves its queue for good, so that the same step may take the next call. */
+/**
+ * Returns whether the call leaves its queue for good. Only then can the step that writes the verdict also take the next call
+ * of the queue.
+ */
 export function leaves({ kind }: Verdict): boolean {
   return kind === "injected" || kind === "ended";
 }
 
 /** Pause after Redis refused to write the outcome of a call. */
 const RETRY_PAUSE_MS = 1000;
-/** BullMQ's parameter for the time. It has no effect, because our script uses the time of Redis (delay.lua). */
+/**
+ * Argument for BullMQ's parameter of the current time. It has no effect, because our script uses the time of Redis
+ * (delay.lua).
+ */
 const BY_REDIS = 0;
 
 /** Writes the verdict on a call in flight to Redis. With `fetchNext`, resolves with the result of fetching the next call. */
@@ -69,14 +75,17 @@ type FinishDeps = {
   records: Pick<CallRecords, "unsure">;
   /** Called with the ms until a delayed call is due. */
   dueIn: (ms: number) => void;
-  /** Starts a search for calls that Redis may have given to this worker in a lost reply. */
+  /**
+   * Starts a search for calls that Redis may have taken for this worker although the worker did not get them (lost-takes.ts).
+   */
   lookForTaken: () => void;
   log: Logger;
 };
 
 /**
  * Creates the function that writes verdicts. The write is repeated if Redis refuses it, or if the lock has expired but no
- * worker has taken the call back. The repeats end when the hold is lost, because another worker may have the call then.
+ * worker has taken the call back. The repeats end when the hold on the call is lost (hold.ts), because another worker may
+ * have the call then.
  */
 export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
@@ -89,14 +98,14 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
     return fetched;
   }
 
-  /** Translates a verdict into BullMQ's commands. No other code does this. */
+  /** Translates a verdict into the commands of the queue's backend. */
   async function apply(
     backend: QueueBackend,
     { id, token, windowMs, take, crashes }: Held,
     verdict: Verdict,
     fetchNext: FetchNext,
   ): Promise<Fetched | undefined> {
-    // Resets the crash count, because the call was tried and this process still runs.
+    // Number of crashes to store: 0, because the call was tried and this process still runs, so the call is not the cause.
     const harmless = crashes > 0 ? { stc: 0 } : undefined;
     const wait = async (ms: number, options: { fieldsToUpdate?: object; skipAttempt?: boolean }) => {
       await backend.moveToDelayed(id, BY_REDIS, ms, token, options);
@@ -142,7 +151,7 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
       return true;
     }
     const gone = isGone(error);
-    // The record is INJECTED even though the call was gone from the queue.
+    // A 2xx is recorded even if the call has left this worker, so the call counts as injected.
     if (gone && verdict.kind === "injected") verdict.onRecorded();
     else
       log.warn(gone ? "call.lease_lost" : "queue.error", {

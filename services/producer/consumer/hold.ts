@@ -7,12 +7,12 @@ import renewLocksLua from "./renew-locks.lua";
 type Listener = (reason: Error) => void;
 
 /**
- * A worker's right to work on the call that it took. A hold is lost for good when the worker stops, or when another worker may
- * have the call because the call's lock was not renewed in time. It is a plain object, because an AbortSignal for each call
- * costs more than reading and parsing the call; `signal` creates one on demand.
+ * A worker's right to work on the call that it took. A hold is lost for good when the worker stops. It is also lost when the
+ * call's lock was not renewed in time, because another worker may have the call then. A hold is not an AbortSignal, because
+ * creating one for each call costs more than reading and parsing the call. `signal` creates one on demand.
  */
 export class Hold {
-  /** True once the runner no longer has the call, and only the outcome must be written. */
+  /** True once the runner has answered or the injection has failed. Only the outcome must be written then. */
   isAnswered = false;
   #lost: Error | undefined;
   #listeners: Set<Listener> | undefined;
@@ -99,7 +99,7 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
       all.delete(held);
     },
 
-    /** Renews the locks of all calls in flight. Sets `lost` on the hold of a call that another worker may have now. */
+    /** Renews the locks of all calls in flight. If another worker may have a call now, marks its hold as lost. */
     renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
 
     /** Renews an expired lock. Resolves with whether the call still belongs to this worker. */

@@ -10,16 +10,25 @@ import announceLaterLua from "./announce-later.lua";
 import announceNowLua from "./announce-now.lua";
 import type { Source, Turns } from "./turns.ts";
 
-/** Longest time that Redis blocks a connection. A connection that is silent for longer is dead. */
+/**
+ * Longest time for which Redis blocks the connection until it answers without a name. A connection that is silent for much
+ * longer counts as dead.
+ */
 const BLOCK_SECS = 5;
 const SILENT_MS = BLOCK_SECS * 1000 + 2000;
 const RETRY_PAUSE_MS = 1000;
 const REFUSED_PAUSE_MS = 1000;
 
-/** Maximum number of names popped at once, if as many slots are free. A new worker then needs fewer round trips. */
+/**
+ * Maximum number of names that a worker pops at once, and at most one for each free slot. So a worker that starts with many
+ * free slots needs fewer round trips.
+ */
 const NAMES_MAX = 16;
 
-/** Pause of a worker that gets the name of a queue twice, but cannot use the queue. */
+/**
+ * Pause of a worker that has popped the name of the same queue twice without being able to use it. Other workers can pop the
+ * name during the pause.
+ */
 const UNUSABLE_PAUSE_MS = 50;
 /** Delay after which the name of a queue that this worker cannot use is due again. */
 const PASSED_ON_MS = 1000;
@@ -31,7 +40,10 @@ type Options<One extends Source> = {
   turns: Turns<One>;
   /** Takes calls from the queues that may have some. */
   fill: () => void;
-  /** While `isRefused` is true, nothing may be taken. */
+  /**
+   * `isRefused` is true if Redis is reachable but must not be used, for example because of wrong settings. No call may be
+   * taken then.
+   */
   server: { readonly isRefused: boolean };
 };
 
@@ -60,9 +72,9 @@ export function createListen<One extends Source>(options: Options<One>) {
   }
 
   /**
-   * Puts the names of queues back for other workers. If this worker has a free slot, it continues to listen and would pop
-   * the names again at once. So the names are due only after a delay. If a name comes back a second time, this worker
-   * pauses.
+   * Puts the names of queues back for other workers. If this worker still has a free slot, it continues to listen and would
+   * pop the names again at once. So it adds them to `due`, from which they return to `wake` after a delay. If a name comes
+   * back to this worker a second time, the worker pauses.
    */
   async function putBack(queues: readonly QueueName[]): Promise<void> {
     if (turns.freeSlots === 0) {

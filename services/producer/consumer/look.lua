@@ -1,6 +1,6 @@
--- Scans a part of the registry for queues whose calls can be taken, and adds them to `wake`: a process may have died after
--- it popped their name. Returns the queues with calls in flight, the new cursor, and each empty queue with the ms since
--- BullMQ's last event of the queue.
+-- Scans a part of the registry of queues for those whose calls can be taken, and adds their names to `wake`. A name may be
+-- missing there because a process popped it and died. Returns the queues with calls in flight, the new cursor, and each empty
+-- queue with the ms since BullMQ's last event of the queue.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"

@@ -16,7 +16,8 @@ const OWN = defineScript({
 });
 
 /**
- * State of a slot. Each change of the state creates a new object, so comparing objects shows whether the slot has changed.
+ * State of a slot. Each change of the state creates a new object. So code that has kept the object can see by comparison
+ * whether the slot has changed since.
  */
 type Slot = {
   /** True from the request to take a call until its reply is handled. */
@@ -26,13 +27,13 @@ type Slot = {
 export type LostTakes = ReturnType<typeof createLostTakes>;
 
 /**
- * Finds calls that Redis has taken for this worker without the worker's knowledge. The connection may have broken before the
- * reply; the command is then sent again and takes another call. Or the take could not be proven, and the worker got an error
- * instead of the call.
+ * Finds calls that Redis has taken for this worker, although the worker did not get them. There are two causes. The
+ * connection may break before the reply to a take: the client then sends the command again, which takes another call. Or the
+ * replicas do not confirm a take in time, and the worker gets an error instead of the call.
  *
  * The worker does not renew the locks of such calls. When such a lock expires, it looks as if a process had died with the
- * call. So after each new connection or failed take, the worker searches for calls that it took last and has not begun. It
- * returns these calls to their queues.
+ * call. So after each new connection or failed take, the worker searches for such calls: it took them last, and has not begun
+ * them. It returns these calls to their queues.
  */
 export function createLostTakes(
   { redis, keys }: Partition,
@@ -41,15 +42,15 @@ export function createLostTakes(
   const own = OWN.on(redis);
   const slots = new Map<string, Slot>();
   /**
-   * Calls that this worker has begun, with their number of takes. A runner may have them, so only
-   * `moveStalledJobsToWait` may take them back.
+   * Calls that this worker has begun, with their number of takes. A runner may have got such a call, so it must not be
+   * returned as unsent. Only `moveStalledJobsToWait` may take it back, which records that its effect is unknown.
    */
   const begun = new Map<string, number>();
-  /** Calls that this worker began, and whose lock it lost before it wrote their outcome. */
+  /** Calls that this worker began, and whose hold it lost before it wrote their outcome. */
   const lost = new Set<string>();
   /**
-   * Calls without a lock that this worker has not begun. The value has the slots that waited for a reply when the call was
-   * found, because one of these replies may contain the call.
+   * Calls whose lock has expired, and which this worker took last and has not begun. The value has the slots that waited for
+   * a reply when the call was found. One of these replies may still bring the call.
    */
   const doubtful = new Map<string, readonly Slot[]>();
   let isDue = false;
@@ -58,7 +59,10 @@ export function createLostTakes(
   };
   redis.on("ready", onReady);
 
-  /** Returns whether a reply that has not arrived may contain the call. If the call has a lock, the token names its slot. */
+  /**
+   * Returns whether the call may be in a reply that has not arrived yet. If the call has a lock, its token names the slot
+   * that would get the reply. Without a lock, it may be any slot that waits for a reply.
+   */
   function mayCome(callId: string, token: string): boolean {
     if (token !== "") return slots.get(token)?.isTaking === true;
     const current = [...slots.values()];
@@ -120,8 +124,8 @@ export function createLostTakes(
     look: onReady,
 
     /**
-     * After a new connection or a failed take, searches these queues for calls that this worker has taken unknowingly, and
-     * returns them to their queues. Resolves with true if none is left.
+     * If there was a new connection or a failed take, searches these queues for calls that Redis took for this worker, and
+     * that the worker did not get. Returns them to their queues. Resolves with true if none is left.
      */
     async release(queues: readonly QueueName[]): Promise<boolean> {
       if (!isDue) return true;

@@ -1,4 +1,5 @@
--- Moves due queues to `wake`, and sets the time when each is due again. Returns the ms until the next queue is due.
+-- Moves queues whose time in `due` has come to `wake` (frame.lua). A queue with further delayed calls gets the time of the
+-- next of them. Returns the ms until the next queue is due.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"

@@ -1,5 +1,5 @@
--- Returns the calls in flight whose last take was by this worker: id, lock token and number of takes. The token is
--- empty if the lock has expired. `prefix` is the prefix of the queue's keys.
+-- Returns the calls in flight of a queue that this worker took last, each with its id, lock token and number of takes. The
+-- token is empty if the lock has expired. `prefix` is the prefix of the queue's keys.
 local own = {}
 local tokenPrefix = ARGV.worker .. ':'
 for _, id in ipairs(redis.call('LRANGE', KEYS.active, 0, -1)) do

@@ -7,13 +7,22 @@ import releasePermitsLua from "./release-permits.lua";
 import renewPermitsLua from "./renew-permits.lua";
 import type { Source } from "./turns.ts";
 
-/** Prefix for the name of a reserved permit. Other permits have the name of a worker's slot. */
+/**
+ * Prefix for the name of a permit that is reserved for a waiting queue. Any other permit has the name of the worker's slot
+ * that acquired it.
+ */
 const RESERVED = "for ";
-/** Duration of a permit's reservation. It is short, because the worker that is woken acquires the permit immediately. */
+/**
+ * Time for which a released permit is reserved for the queue that has waited longest. It is short, because a worker is woken
+ * for that queue and acquires the permit immediately.
+ */
 const RESERVED_MS = 500;
-/** Delay between queues that wait for a job's next rate period, so that they do not all request permits at once. */
+/**
+ * Queues that wait for a job's next rate period request permits one after the other, with this delay between them. So they do
+ * not all request at once.
+ */
 const NEXT_AFTER_MS = 20;
-/** Expiry of a job's keys for permits, if no producer takes calls of the job. */
+/** The keys for the permits of a job expire after this time without a request for a permit. */
 const KEPT_MS = 86_400_000;
 
 const ACQUIRE = defineScript({
@@ -47,7 +56,10 @@ const AWAY_MS = 1000;
 
 type Sourced = Source & { readonly partition: number };
 
-/** Answer to a request for a permit. After `againMs`, request again; if undefined, a released permit wakes the queue. */
+/**
+ * Answer to a request for a permit. With `wait`, the worker must request again after `againMs`. If that is undefined, the
+ * queue is woken when a permit is released for it.
+ */
 export type Acquired = { kind: "permitted" } | { kind: "wait"; againMs: number | undefined };
 
 export type Permits = ReturnType<typeof createPermits>;
@@ -63,7 +75,7 @@ export function createPermits(
 ) {
   const { redis, keys } = control.partition;
   const [acquire, release, renew] = [ACQUIRE.on(redis), RELEASE.on(redis), RENEW.on(redis)];
-  /** Gates whose calls are known to need permits. */
+  /** Gates whose calls need permits, as far as this worker knows. It learns this from the answer to a fetch. */
   const needed = new Set<string>();
   /** Permits of this worker, by the token of the slot. */
   const held = new Map<string, { gate: string; periodEnd: number }>();

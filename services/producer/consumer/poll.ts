@@ -34,11 +34,13 @@ const LOOK = defineScript({
 export type RegistryScan = {
   /** Queues with calls in flight. */
   active: QueueName[];
-  /** Empty queues, with the time since their last event. An unknown time counts as very long. */
+  /** Empty queues, with the time since BullMQ's last event of the queue. An unknown time counts as very long. */
   empty: { queue: QueueName; idleMs: number }[];
 };
 
-/** Creates the polls that find queues whose calls no wake-up announced. */
+/**
+ * Creates the two polls: one moves due queues to `wake`, and the other finds queues with calls whose names are missing there.
+ */
 export function createPoll({ redis, keys, prefix }: Partition) {
   const [moveDue, look] = [MOVE_DUE.on(redis), LOOK.on(redis)];
   const { wake, due, active, queues: registry } = keys;
@@ -47,7 +49,10 @@ export function createPoll({ redis, keys, prefix }: Partition) {
     /** Moves due queues to `wake`. Resolves with the ms until the next queue is due. */
     moveDue: (): Promise<number | undefined> => moveDue({ wake, due }, { prefix }),
 
-    /** Checks the next part of the registry for queues that no wake-up announced. */
+    /**
+     * Checks the next part of the registry for queues with calls whose names are missing in `wake`, because a process popped
+     * them and died.
+     */
     async look(): Promise<RegistryScan> {
       const [inFlight, next, empty] = await look({ wake, due, active, registry }, { prefix, cursor });
       cursor = next;

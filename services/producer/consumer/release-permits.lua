@@ -1,6 +1,7 @@
--- Releases permits. `unusedOf` is 0 if a call was taken with the permit. Otherwise it is the end of the rate period that
--- counted the permit, and the script undoes that count. If there is capacity, the script reserves a permit for a moment for
--- the source (a queue of one partition) that has waited longest. Returns for each released permit that source, or ''.
+-- Releases permits. `unusedOf` is 0 if a call was taken with the permit. Otherwise it is the end of the rate period in which
+-- the permit was counted, and the script subtracts the permit from that period's count. If the limits now allow another call,
+-- the script reserves a permit for a moment for the source that has waited longest. A source is a queue of one partition.
+-- Returns for each released permit that source, or ''.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 local function undoRateCount(taken, duration, periodEnd)

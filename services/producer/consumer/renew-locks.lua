@@ -1,7 +1,7 @@
--- Renews the locks of calls, including expired locks if no worker has taken the call back yet. Also removes the calls
--- from BullMQ's set of possibly stalled calls; otherwise BullMQ would move a call although its lock is valid. Returns
--- the positions of the calls that this worker has lost. If such a call was taken back, its crash count went up. This
--- worker did not crash, so the script reduces the count again.
+-- Renews the locks of calls, including expired locks if no worker has taken the call back yet. Also removes the calls from
+-- BullMQ's set of possibly stalled calls. Otherwise BullMQ would move them back to the waiting calls although their locks are
+-- valid. Returns the positions of the calls that this worker has lost. If such a call was taken back, its crash count went
+-- up. This worker did not crash, so the script reduces the count again.
 --@include "../../../shared/redis/even-if-full.lua"
 local lost = {}
 for i = 0, #KEYS / WIDTH.callKeys - 1 do

@@ -7,11 +7,11 @@ const RESERVED_PART = 1 / 8;
  * Divides the slots of a producer among jobs, so that jobs whose calls hang leave slots for others. A call in flight or
  * a fetch uses a slot.
  *
- * A job that holds no slot may take any free one. A job that already holds slots may take another only if at least as
- * many slots stay free as it holds with the new one. It may not use the reserve. So a job whose calls hang gets at most
- * half of the slots. If the calls of k
- * jobs begin to hang together, they leave one of k + 1 equal parts free. If they begin one after the other, they leave
- * the reserve. Further jobs then get one slot each from the reserve.
+ * A job that holds no slot may take any free one. A job that already holds slots may take another only if at least as many
+ * slots stay free afterwards as the job then holds. It may also not use the reserve, an eighth of the slots. So a job whose
+ * calls hang gets at most half of the slots. If the calls of k jobs begin to hang together, they leave one of k + 1 equal
+ * parts free. If the jobs begin to hang one after the other, only the reserve stays free. Each further job then gets one slot
+ * from the reserve.
  *
  * All callbacks together count as one job. Receivers share half of the slots by the same rule. Clients may name any
  * number of receivers. Even if all of them hang, together they take at most the slots of one job that hangs.
@@ -59,16 +59,16 @@ function isOfReceiver(gate: string): boolean {
   return receiverOfGate(gate) !== undefined;
 }
 
-/** Returns the name of the share of slots that a gate uses. All receivers together use one share, like one job. */
+/** Returns the name under which the slots of a gate are counted. All receivers are counted together, like one job. */
 function groupOf(gate: string): string {
   return isOfReceiver(gate) ? CALLBACKS_GATE : gate;
 }
 
 /**
- * Creates the memory budget for stored calls, in bytes. One half is divided equally among the slots, so a call that fits
- * a slot's share never waits for memory. The other half is for larger calls. A job that already uses part of the second
- * half gets more of it only if at least as much stays free as the job then uses. A call that is larger than the second
- * half takes all of it.
+ * Creates the memory budget for stored calls, in bytes. One half is divided equally among the slots, so a call that fits a
+ * slot's share never waits for memory. The other half is for larger calls. A job that already uses part of the second half
+ * gets more only if at least as much of it stays free as the job then uses. A call that is larger than the second half takes
+ * all of it.
  */
 export function createMemoryBudget(bytes: number, slots: number) {
   const bytesPerSlot = Math.floor(bytes / 2 / slots);

@@ -35,19 +35,22 @@ type Options = {
 /** Pause after a failed start, before the station is started again. */
 const AGAIN_MS = 1000;
 
-/** A queue, with the station that takes its calls. */
+/** A queue, with the station and the backend that take its calls. */
 export type SourceOf = Source & { readonly station: Station; readonly backend: QueueBackend };
 
-/** The part of a worker that takes calls from one partition, with two connections. */
+/**
+ * The part of a worker that takes calls from one partition. It has two connections: one sends commands, and one waits for
+ * names of queues with calls (listen.ts).
+ */
 export type Station = ServedPartition & {
   readonly lostTakes: LostTakes;
   readonly holds: Holds;
   readonly finish: Finish;
   readonly announce: ReturnType<typeof createAnnounce>;
   sourceOf(queue: QueueName): SourceOf;
-  /** Schedules a search for due queues after `ms`. */
+  /** Schedules a move of due queues to `wake` (frame.lua), after `ms`. */
   dueIn(ms: number): void;
-  /** Makes the queue due after `ms`, without waiting for Redis. */
+  /** Makes the queue due after `ms` (frame.lua). Sends the command and does not wait for the reply. */
   postpone(queue: QueueName, ms: number): void;
   /** Starts this station. Resolves once it takes calls; rejects if it cannot take any. */
   start(turns: Turns<SourceOf>, fill: () => void): Promise<void>;

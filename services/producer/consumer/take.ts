@@ -7,7 +7,7 @@ import type { Permits } from "./permits.ts";
 import type { SourceOf, Station } from "./station.ts";
 import type { Turn, Turns } from "./turns.ts";
 
-/** Delay after which a worker checks again whether it may take a call alone. */
+/** If another worker is taking a call alone, this worker tries again after this delay. */
 const ALONE_AGAIN_MS = 1000;
 
 export type TakeParts = {
@@ -17,7 +17,10 @@ export type TakeParts = {
   permits: Permits;
 };
 
-/** Creates the functions that take calls and update what the worker knows of their queues. */
+/**
+ * Creates the functions that take calls. They also update what this worker knows about the queues (turns.ts): whether they
+ * have calls, and how large the next one is.
+ */
 export function createTake(log: Logger, { stations, turns, alone, permits }: TakeParts) {
   async function take(turn: Turn<SourceOf>, token: string): Promise<FetchedCall | undefined> {
     const { source } = turn;
@@ -43,8 +46,8 @@ export function createTake(log: Logger, { stations, turns, alone, permits }: Tak
   }
 
   /**
-   * Claims the rights that the next call may need across all partitions: to be taken alone, and a permit. If one is
-   * refused, postpones the queue and resolves with false.
+   * Claims in partition 0 what the next call may need across all partitions: the right to take a call alone, and a permit. If
+   * one is refused, postpones the queue and resolves with false.
    */
   async function mayFetch(
     { source, alone: isAlone }: Turn<SourceOf>,
@@ -65,13 +68,19 @@ export function createTake(log: Logger, { stations, turns, alone, permits }: Tak
     return false;
   }
 
-  /** Notes the size of a large call. If this worker lacks the memory, announces the queue for workers that may have it. */
+  /**
+   * Notes the size of a large call. If this worker lacks the memory for it, puts the queue's name back for workers that may
+   * have enough.
+   */
   async function reserveMemory(source: SourceOf, bytes: number): Promise<void> {
     turns.noteLarge(source, bytes);
     if (!turns.isWanted(source)) await source.station.announce.later([source.queue]);
   }
 
-  /** Prepares to take a call alone. Puts the names of the other ready queues back, for other workers. */
+  /**
+   * Prepares to take a call alone. This worker takes no other call until that one has ended, so it puts the names of its
+   * other ready queues back for other workers.
+   */
   async function prepareAlone(source: SourceOf, callId: string, notices: number): Promise<void> {
     if (turns.isAlone) return;
     if (!(await alone.claim())) return void postpone(source, ALONE_AGAIN_MS, notices);
@@ -89,8 +98,8 @@ export function createTake(log: Logger, { stations, turns, alone, permits }: Tak
   }
 
   /**
-   * Returns the fetched call. If the queue had none, returns undefined and marks the queue as empty, unless a notice of
-   * new calls came during the fetch. `notices` is the number of notices when the fetch began.
+   * Returns the fetched call. If the queue had none, returns undefined and marks the queue as empty. It does not mark a queue
+   * that got a notice of new calls during the fetch (turns.ts). `notices` is the number of notices when the fetch began.
    */
   function toNext(source: SourceOf, fetched: Fetched | undefined, notices: number): FetchedCall | undefined {
     if (fetched?.kind === "call") return fetched;

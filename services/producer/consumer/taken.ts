@@ -11,17 +11,20 @@ export type Taken = Pick<
 > & {
   queue: QueueName;
   /**
-   * Returns the parsed JSON of the stored call; undefined if the call is not JSON. Works only once, so that a large body
-   * can be freed.
+   * Returns the parsed JSON of the stored call; undefined if the call is not JSON. Can be called only once, because it drops
+   * the text, so that the memory of a large body can be freed.
    */
   takeStored: () => unknown;
   /** Number of this attempt, from 1, since the call was queued or last replayed. */
   attempt: number;
-  /** Number of times that the call was taken. */
+  /** Number of times that the call was taken, including this one and takes before replays. */
   take: number;
 };
 
-/** Delivers one call and returns the verdict on it. Should stop early if `hold` is lost. Must not throw. */
+/**
+ * Delivers one call to its runner or receiver, and returns the verdict on it. Should stop early if `hold` is lost. Must not
+ * throw.
+ */
 export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 
 export function toHeld(

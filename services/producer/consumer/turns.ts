@@ -3,8 +3,9 @@ import type { QueueName } from "../../../shared/queue/queue-name.ts";
 import { createMemoryBudget, createSlots } from "./slots.ts";
 
 /**
- * Maximum number of calls in a row that a queue runs in one slot while other queues wait for it. A change to another
- * queue costs a round trip.
+ * Maximum number of calls in a row that a queue runs in one slot while other queues wait for it. The limit is not 1, because
+ * a change to another queue costs an additional round trip. Only the next call of the same queue can be taken in the step
+ * that ends a call.
  */
 const CALLS_A_TURN = 8;
 
@@ -15,24 +16,30 @@ export type Source = { readonly queue: QueueName; readonly gate: string };
 export type Turn<One extends Source = Source> = Capacity & { readonly source: One };
 
 /**
- * Decides which queue may use the next free slot of a producer. The queues that may have calls take turns; an empty queue
- * costs nothing. All queues of a job share the job's part of the slots, across partitions. The queues of a receiver of
- * callbacks share the receiver's part in the same way. A large call waits for memory. A call that must be taken alone waits
- * until no slot is in use, and no other call is taken meanwhile.
+ * Decides which queue may use the next free slot of a producer. The queues that may have calls take turns. A queue that is
+ * not known to have calls costs nothing. All queues of a job share the job's part of the slots, across partitions. The queues
+ * of a receiver of callbacks share the receiver's part in the same way. A large call waits for memory. A call that must be
+ * taken alone waits until no slot is in use. No other call is taken until it has ended.
  */
 export class Turns<One extends Source = Source> {
   readonly #count: number;
   readonly #isClosed: (source: One) => boolean;
   readonly #slots: ReturnType<typeof createSlots>;
   readonly #memory: ReturnType<typeof createMemoryBudget>;
-  /** Queues that may have calls, each with the number of the notice that added it last. */
+  /**
+   * Queues that may have calls. Each call of `add` is a notice that a queue may have calls. The notices are numbered, and the
+   * value is the number of the queue's newest notice.
+   */
   readonly #ready = new Map<One, number>();
   /** Queues with fetches in flight, and the number of those fetches. */
   readonly #fetching = new Map<One, number>();
-  /** Number of calls of a queue that still waited when the last fetch ended. */
+  /**
+   * Number of calls that still waited in a queue when the last fetch from it ended. At most this many fetches from the queue
+   * run at once, but one is always possible.
+   */
   readonly #waiting = new Map<One, number>();
   readonly #callsInTurn = new Map<One, number>();
-  /** Queues whose next call is large, with its size. */
+  /** Queues whose next call is too large for the memory of one slot, with its stored size. */
   readonly #large = new Map<One, number>();
   /** The queue whose next call must be taken alone, until that call has ended. */
   #alone: { readonly source: One; isTaken: boolean } | undefined;
@@ -61,12 +68,15 @@ export class Turns<One extends Source = Source> {
     this.#ready.set(source, this.#notices);
   }
 
-  /** Removes a queue whose name the caller puts back for other workers. This worker may get the name again. */
+  /**
+   * Removes a queue. The listener calls this when it puts the queue's name back into Redis for other workers, because this
+   * worker has no free slot (listen.ts). If this worker pops the name again, it adds the queue again.
+   */
   remove(source: One): void {
     this.#ready.delete(source);
   }
 
-  /** Number of notices so far: each call of `add` is one. */
+  /** Number of notices so far. Each call of `add` is a notice that a queue may have calls. */
   get notices(): number {
     return this.#notices;
   }
@@ -77,8 +87,8 @@ export class Turns<One extends Source = Source> {
   }
 
   /**
-   * Notes that a fetch found no call. `noticesBefore` is the number of notices when the fetch began: a later notice keeps the
-   * queue ready.
+   * Notes that a fetch found no call. `noticesBefore` is the number of notices when the fetch began. If the queue got a
+   * notice after that, a call may have been added during the fetch, and the queue stays ready.
    */
   noteEmpty(source: One, noticesBefore: number): void {
     if ((this.#ready.get(source) ?? 0) > noticesBefore) return;
@@ -101,7 +111,10 @@ export class Turns<One extends Source = Source> {
     this.#alone ??= { source, isTaken: false };
   }
 
-  /** Takes a slot for the queue whose turn it is. A fetch from the queue is in flight until `noteFetched` is called. */
+  /**
+   * Takes a slot for the queue whose turn it is. The caller then fetches a call from the queue, and calls `noteFetched` when
+   * the fetch has ended.
+   */
   next(): Turn<One> | undefined {
     if (this.#slots.free() === 0) return undefined;
     return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
@@ -164,7 +177,7 @@ export class Turns<One extends Source = Source> {
     return this.#slots.mayTake(source.gate) && !this.#isClosed(source);
   }
 
-  /** Returns whether a fetch from this queue may begin now, apart from memory. */
+  /** Returns whether a fetch from this queue may begin now. This does not check the memory for a large call. */
   #isNext(source: One): boolean {
     const inFlight = this.#fetching.get(source) ?? 0;
     const most = this.#large.has(source) ? 0 : (this.#waiting.get(source) ?? 0);
@@ -178,8 +191,9 @@ export class Turns<One extends Source = Source> {
 
   /**
    * Counts a call of the queue's turn. Returns true if the turn ends because another queue waits for the slot. That queue
-   * must be of the same job, or of a job that holds fewer slots: a change to a job with as many slots would improve
-   * nothing. The caller must have released the queue's slot, so that it is not counted.
+   * must be of the same job, or of a job that holds fewer slots. If both jobs hold as many slots, passing one on would not
+   * make their shares more equal. The caller must have released the queue's slot before, so that the slot is not counted as
+   * held.
    */
   #endTurn(source: One): boolean {
     if (this.#ready.size < 2) return false;
@@ -204,8 +218,8 @@ export class Turns<One extends Source = Source> {
   }
 
   /**
-   * Takes a slot for the first ready queue. While a large call waits for memory, the large calls behind it also wait. They
-   * could otherwise use up the memory that it waits for, again and again.
+   * Takes a slot for the first ready queue. While a large call waits for memory, the large calls of the queues behind it also
+   * wait. Otherwise they could again and again use the memory that becomes free, and the first call would wait forever.
    */
   #nextInTurn(): Turn<One> | undefined {
     let isShort = false;

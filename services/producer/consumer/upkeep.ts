@@ -30,8 +30,9 @@ const START_PAUSE_MS = 1000;
 const EMPTY_MS = 3_600_000;
 
 /**
- * Periodic work that every worker does for all workers. It moves due queues to `wake`, finds queues whose calls no wake-up
- * announced, takes back the calls of dead workers, and removes empty queues.
+ * Periodic work that every worker does for all workers. It moves due queues to `wake`, and finds queues with calls whose
+ * names are missing there (frame.lua explains `wake`). It also takes back the calls of dead workers, and removes empty
+ * queues.
  */
 export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
   const { partition, server, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
@@ -46,7 +47,8 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   let stopped = false;
   /**
    * Postpones the next check for stalled calls when the connection is lost, as in a failover. So each worker has time to
-   * return the calls that it has not begun (lost-takes.ts), before they are taken back as calls of a dead worker.
+   * return the calls that it has not begun (lost-takes.ts). Otherwise they could be taken back first, as calls of a dead
+   * worker.
    */
   const onClose = (): void => {
     stalledCheckedAt = performance.now();
@@ -97,7 +99,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   return {
-    /** Schedules a search for due queues after this many ms. */
+    /** Schedules a move of due queues to `wake`, after this many ms. */
     dueIn: due.after,
 
     /**
@@ -118,7 +120,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   };
 }
 
-/** Minimum time between two moves of due queues, however many become due. */
+/** Minimum time between two runs of an alarm, so that many queues that become due one after the other are moved together. */
 const ALARM_GAP_MS = 20;
 
 /**

@@ -5,12 +5,14 @@ do
   --@include "../../redis/kept-values.lua"
   local own, index, count = prefix .. 'kept:', prefix .. 'kept-of:', prefix .. 'kept-bytes:'
 
-  -- Keeps a call. Does nothing while a gateway evicts kept webhooks, or if the call exceeds the limit of its endpoint.
+  -- Keeps a call. Does nothing while a gateway evicts kept webhooks because Redis is nearly full, or if the call alone
+  -- exceeds the limit of its endpoint.
   keepDelivered = function(id, words, call)
     if redis.call('EXISTS', prefix .. 'kept-off') == 1 then return end
     local ms, bytesMax, from, path = string.match(words, '^(%d+) (%d+) ()([^\n]*)')
     local places = {index .. path, count .. path, prefix .. 'kept-endpoints'}
-    -- If the index of the endpoint has expired, no call of the endpoint is kept, and its count of bytes starts again at 0.
+    -- The index has an entry for each kept call of the endpoint. If it has expired, no call is kept, and the count of bytes
+    -- starts again at 0.
     if redis.call('EXISTS', index .. path) == 0 then redis.call('DEL', count .. path) end
     ms = tonumber(ms)
     kept = nil -- the count of bytes that `keep` cached may be another endpoint's

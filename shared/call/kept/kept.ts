@@ -5,8 +5,8 @@ import { type CallHead, JobCall, storedBytes, WEBHOOK_PATH } from "../job-call.t
 import { decodeResult, type StoredResult } from "../results/result.ts";
 
 /*
- * A delivered webhook that is kept whole, for operators. `keep_delivered` of its endpoint sets the retention time.
- * The stored value has four parts:
+ * A delivered webhook that is kept whole, so that operators can read it and run it again. `keep_delivered` of its endpoint
+ * sets the retention time. The stored value has four parts:
  *
  *   a line with the path of the endpoint
  *   a line with the size of the answer in bytes
@@ -14,12 +14,12 @@ import { decodeResult, type StoredResult } from "../results/result.ts";
  *   the call, as it was stored in its queue
  */
 
-/** A delivered webhook. `call` is undefined if this version cannot read it. */
+/** A delivered webhook. `call` is undefined if this release cannot parse the stored call. */
 export type Kept = { answer: StoredResult | undefined; call: JobCall | undefined };
 
 /**
- * Encodes the settings for the script that ends a call and keeps it (keep.lua): the retention time in ms, the
- * endpoint's size limit in one of `partitions` partitions, and the stored value without the call. Returns undefined if the
+ * Encodes the settings for the script that ends a call and keeps it (keep.lua). They are the retention time in ms, one
+ * partition's share of the endpoint's size limit, and the first three parts of the stored value. Returns undefined if the
  * call must not be kept.
  */
 export function encodeKeepArgs(

@@ -8,7 +8,7 @@ export type RunnerAnswer = {
   body?: Uint8Array | string | { missing: "too long" | "gone" } | undefined;
 };
 
-/** State of the result in the record of a call that ends successfully, and the value to store. */
+/** State of the result for the record of a call that its runner has accepted. With `kept`, also the result to store. */
 export type ResultMark =
   | { known: "kept"; value: Buffer }
   /** The runner answered 202: it delivers the result later. */
@@ -28,7 +28,7 @@ export function markOf(answer: RunnerAnswer, bytesMax: number, at: number): Resu
   return value === undefined ? GONE : { known: "kept", value };
 }
 
-/** Encodes a 2xx answer for storage. Returns undefined for any other answer, and if the body is lost. */
+/** Encodes a 2xx answer for storage. Returns undefined for any other status, and for an answer whose body is lost. */
 export function encodeAnswer(answer: RunnerAnswer, bytesMax: number, at: number): Buffer | undefined {
   const { status, body = "" } = answer;
   if (!Number.isInteger(status) || status < 200 || status > 299) return undefined;

@@ -1,5 +1,5 @@
--- Common start of all scripts that change a result or the progress. Reads the record, and defines functions to change the
--- result. Needs KEYS.record, and the arguments `prefix`, `id`, `resultMs` and `bytesMax`.
+-- Common start of the scripts that store a runner's delivery or its progress. Reads the call's record, and defines functions
+-- to change the result. Needs KEYS.record, and the arguments `prefix`, `id`, `resultMs` and `bytesMax`.
 --@include "../change-record.lua"
 local prefix, id, resultMs, resultsBytesMax = ARGV.prefix .. ':', ARGV.id, tonumber(ARGV.resultMs), tonumber(ARGV.bytesMax)
 --@include "./keep-result.lua"

@@ -7,7 +7,8 @@ import versionsOfCallsLua from "./versions-of-calls.lua";
 
 /*
  * Notifies processes when a call's state, progress or result has changed. The script that makes a change also publishes the
- * call's id, and nothing else (tell-change.lua). Messages may be lost, so all watched calls are also checked every few seconds.
+ * call's id, without the change itself (tell-change.lua). Redis may lose such a message, so all watched calls are also
+ * checked every few seconds.
  */
 
 /** Interval of the checks of all watched calls. */
@@ -25,15 +26,15 @@ const VERSIONS_OF_CALLS = defineScript({
 });
 
 type Watched = {
-  /** Version of the call at the last check of all calls; undefined before the first. */
+  /** Version of the call (versions-of-calls.lua) at the last check of all calls. Undefined before the first check. */
   version: string | undefined;
   readonly watchers: Set<() => void>;
 };
 
 export type Changes = {
   /**
-   * Calls `onChange` each time the call may have changed, until the returned function is called. A caller must read the call
-   * after it began to watch. `onChange` must not throw.
+   * Calls `onChange` each time the call may have changed, until the returned function is called. A caller must begin to watch
+   * before it reads the call, so that it misses no change. `onChange` must not throw.
    */
   watch(callId: string, onChange: () => void): () => void;
   /** Stops the timer and closes the connection. */
@@ -44,7 +45,7 @@ type Options = { sweepEveryMs?: number };
 
 /**
  * Watches calls of a partition over one additional connection. The first watcher opens it, and it stays open. After a
- * reconnect, all watched calls are checked immediately.
+ * reconnect, all watched calls are checked immediately, because messages may have been missed.
  */
 export function createChanges(
   partition: Partition,
@@ -141,7 +142,7 @@ function listen({ redis, keys }: Partition, onId: (id: string) => void, onListen
     connection.subscribe(keys.changes).then(onListening, reconnect);
   });
   return {
-    /** Pings the connection, because it may be dead without having closed. */
+    /** Pings the connection, because a dead connection may not have been closed. Without an answer, it is opened again. */
     check(): void {
       if (connection.status === "ready") connection.ping().catch(reconnect);
     },

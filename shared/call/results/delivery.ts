@@ -17,7 +17,10 @@ export const TOO_LONG = "too-long";
 /** Maximum size of a progress message. */
 export const PROGRESS_BYTES_MAX = 4096;
 
-/** Returns whether a signature must cover this header if it is present. `verifyMessage` itself requires this of Content-Type. */
+/**
+ * Returns whether a signature must cover this header if it is present. This function does not name Content-Type, because
+ * `verifyMessage` itself requires that the signature covers it.
+ */
 export function isDeliveryHeader(name: string): boolean {
   return name === RESULT_STATUS || name === RESULT_BODY;
 }

@@ -1,18 +1,20 @@
--- Rules for storing a call's result, for every script. The field `rs` of the call's record has the state of the result. The
--- state only moves down this list, so the order of an answer and a delivery does not matter:
+-- Rules for storing a call's result. All scripts that store one include them. The field `rs` of the call's record has the
+-- state of the result. The state only moves down this list. So it does not matter whether the runner's answer or its later
+-- delivery arrives first:
 --
---   (absent)    nothing is known; for an ended call: no result is kept
---   awaited     the runner answered 202, and delivers the result later
---   gone        there was a result, and it is lost; a discard also sets this, if there was a state or a stored result
---   kept        stored, from the answer to the injection
---   failed      stored, from a delivery: the call failed for good, but the runner may run it again
---   delivered   stored, from a delivery of the runner
+--   (absent)    The call has not ended, or its job keeps no results.
+--   awaited     The runner answered 202, and delivers the result later.
+--   gone        There was a result, and it is lost. A discard also sets this, if there was a state or a stored result.
+--   kept        The result is stored. The runner gave it in its answer to the injection.
+--   failed      The runner delivered later that the call failed for good, and this is stored. The runner may run it again.
+--   delivered   The result is stored. The runner delivered it later.
 --
 -- Defines functions for the result of a call. They need `prefix`, which ends with a colon, and `resultMs` and
 -- `resultsBytesMax` as numbers.
 
--- `keepResult(id, value)` replaces the stored value, and returns whether it is kept. While a gateway evicts results,
--- nothing is kept. The record's state does not show this: a reader that finds no value reports the result as gone.
+-- `keepResult(id, value)` replaces the stored value, and returns whether it is kept. While a gateway evicts results because
+-- Redis is nearly full, nothing is kept. The state in the record is set even then. A reader that finds no value under it
+-- reports the result as gone.
 local keepResult, dropResult
 do
   local now, isOff
@@ -34,10 +36,10 @@ do
 end
 
 local resultRank = {awaited = 1, gone = 2, kept = 3, failed = 4, delivered = 5}
--- Start of the stored text of a delivery (`encodeResult`).
+-- Start of a stored result that the runner delivered later (`encodeResult` in result.ts).
 local deliveredHead = '{"by":"delivery",'
 
--- Returns `failed` or `delivered` if the stored text came by a delivery; otherwise nil.
+-- Returns the state `failed` or `delivered` if the stored text is a result that the runner delivered later; otherwise nil.
 local function deliveredAs(text)
   if string.sub(text, 1, #deliveredHead) ~= deliveredHead then return nil end
   return string.find(text, '^' .. deliveredHead .. '"at":%d+,"kind":"failure",') and 'failed' or 'delivered'
@@ -52,7 +54,7 @@ end
 -- for the record.
 local function moveResult(id, known, rs, value)
   local head = headOf(id)
-  -- A stored delivery counts even if the record does not have it: a delivery may come before the call has a record.
+  -- A stored delivery counts even if the record does not show it, because a runner may deliver before the call has a record.
   known = deliveredAs(head) or known
   if (resultRank[rs] or 0) <= (resultRank[known] or 0) then return known end
   if head ~= '' then dropResult(id) end

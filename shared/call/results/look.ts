@@ -5,8 +5,8 @@ export type CheckLoop = {
 };
 
 /**
- * Runs one check of a call at a time, and another one if `now` was called meanwhile. A check that resolves with false
- * has failed, and is repeated after `againMs`.
+ * Runs at most one check of a call at a time. If `now` is called while a check runs, another check follows it. A check that
+ * resolves with false has failed, and is repeated after `againMs`.
  */
 export function createCheckLoop(check: () => Promise<boolean>, againMs: number): CheckLoop {
   let isChecking = false;

@@ -4,9 +4,9 @@ import { unreadable } from "../../redis/unreadable.ts";
 /*
  * The result of a call: its runner's answer, or a later delivery. It is stored as one line of JSON and the bytes of the body.
  *
- *   answer     a 2xx answer, whole
- *   too_long   a 2xx answer without its body, which exceeds the size limit
- *   failure    delivered by the runner of a long job: the call failed for good; without a body
+ *   answer     A 2xx answer with its whole body.
+ *   too_long   A 2xx answer without its body, which exceeds the size limit.
+ *   failure    A delivery by the runner of a long job, which says that the call failed for good. It has no body.
  *
  * If Postern itself failed a call, the record has the reason, and there is no stored result (shared/queue/protocol.ts).
  */
@@ -15,7 +15,7 @@ import { unreadable } from "../../redis/unreadable.ts";
 export type ResultLimits = {
   /** Retention time of a result. If memory is short, it is evicted earlier. */
   resultMs: number;
-  /** Maximum size of a kept body. If a body is longer, only this fact is stored. */
+  /** Maximum size of a kept body. Of a longer one, only the status and the type are stored, as `too_long`. */
   resultBytesMax: number;
   /** Maximum size of all results together. The oldest are evicted first. */
   bytesMax: number;
@@ -40,7 +40,10 @@ export type StoredResult =
 /** Title and detail of a problem document (RFC 9457). */
 export type ProblemText = { title?: string; detail?: string };
 
-/** The first line of a stored result. The fields that a script reads come first (`deliveredHead` in keep-result.lua). */
+/**
+ * The first line of a stored result. `by`, `at` and `kind` must come first, because keep-result.lua matches the start of the
+ * line (`deliveredHead`).
+ */
 type Head = {
   by: By;
   at: number;
@@ -121,7 +124,7 @@ export function textOf({ title, detail }: { title?: unknown; detail?: unknown })
 function cut(text: unknown, max: number): string | undefined {
   if (typeof text !== "string") return undefined;
   const clean = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}]+/gu, " ").trim();
-  // The text is cut by characters, because some characters have two UTF-16 units.
+  // Cuts the text between characters. A character may have two UTF-16 units, which must stay together.
   const short = Array.from(clean.slice(0, 2 * max))
     .slice(0, max)
     .join("")

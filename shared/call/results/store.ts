@@ -22,7 +22,10 @@ export type ResultRead =
   /** There is no record of such a call. The call of a webhook without a delivery id has no record before it ends. */
   | { kind: "unknown" };
 
-/** Status of a call by its record: the state and the time of its last change, the number of ended attempts, and the result. */
+/**
+ * Status of a call: the state and the time of its last change from the record, the number of attempts that have ended, and
+ * the result.
+ */
 export type CallStatus = { state: string; changedAt: number; attempts: number; result: ResultRead };
 
 /** The newest progress message from the runner of a long job, as JSON, and its time of arrival. */
@@ -38,7 +41,7 @@ const READ = defineScript({
   reply: list(optional(bytes)),
 });
 
-/** Upper bound for the length of a result's first line. Reading this many bytes always includes the whole line. */
+/** Number of bytes that are read to get a result's first line. The line is always shorter. */
 export const HEAD_BYTES_MAX = 16_384;
 
 const READ_STATUS = defineScript({
@@ -69,7 +72,10 @@ export function createResults({ redis, keys }: Partition) {
   });
 
   return {
-    /** Reads the result of a call. This and the other reads throw `queue.unavailable` and `record.unreadable`. */
+    /**
+     * Reads the result of a call. All functions of this object throw `queue.unavailable` if Redis is away, and
+     * `record.unreadable` if the data cannot be parsed.
+     */
     async read(id: string): Promise<ResultRead> {
       return toRead(id, await read(placesOf(id)).catch(rethrow));
     },
@@ -102,7 +108,10 @@ export function createResults({ redis, keys }: Partition) {
   };
 }
 
-/** Stores the runner's newest progress, as JSON, until the next progress or the delivery. Throws `record.unreadable`. */
+/**
+ * Stores the runner's newest progress message, as JSON, until the next one or the delivery of the result replaces it.
+ * Resolves with `ended` if the call no longer accepts progress. Throws `record.unreadable`.
+ */
 export function createStoreProgress({ redis, keys, prefix }: Partition, limits: ResultLimits) {
   const { resultMs, bytesMax } = limits;
   const tell = STORE_PROGRESS.on(redis);

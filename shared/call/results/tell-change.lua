@@ -1,4 +1,5 @@
--- Notifies the watchers of a call that its state, progress or result has changed. Several ids are separated by spaces.
+-- Publishes the id of a call whose state, progress or result has changed, so that processes that watch the call read it again
+-- (changes.ts). Several ids are separated by spaces.
 local function publishChange(ids)
   redis.call('PUBLISH', string.match(KEYS[1], '^[^:]*:') .. 'changes', ids)
 end

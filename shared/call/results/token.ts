@@ -1,7 +1,10 @@
 import { hmacSha256, isSignedByAny } from "../../platform/crypto/hmac.ts";
 import type { Secret } from "../../platform/crypto/secret.ts";
 
-/** Start of the signed text. So no other signature made with the same secrets is valid as a result token. */
+/**
+ * Start of the signed text. Other signatures are made with the same secrets, but over texts with another start. So none of
+ * them is valid as a result token.
+ */
 const CONTEXT = "postern result v1 ";
 const PREFIX = "rt_";
 /** An HMAC-SHA256 in base64url, without padding. */

@@ -1,4 +1,4 @@
--- Returns for each call a version: a text that changes if its record, result or progress changes.
+-- Returns a version for each call. This is a text that differs after the call's record, result or progress has changed.
 local versions = {}
 for i = FIRST.calls, #KEYS, WIDTH.calls do
   local record, result, progress = KEYS[i], KEYS[i + 1], KEYS[i + 2]
