@@ -155,7 +155,7 @@ function proseOf(path) {
       ...stringsOf(program).map(({ start, text }) => ({ at: at(lineAt(start)), kind: "strings", text })),
     ];
   }
-  const mark = { lua: /^\s*--+\s?(?!\[)(.*)$/, toml: /^\s*#\s?(.*)$/ }[path.split(".").at(-1)];
+  const mark = { lua: /^\s*--+\s?(?![[@])(.*)$/, toml: /^\s*#\s?(.*)$/ }[path.split(".").at(-1)];
   if (mark === undefined) return [];
   const lines = source.split("\n").map((line) => mark.exec(line)?.[1]);
   return joined(lines).map(({ line, text }) => ({ at: at(line), kind: "comments", text }));
@@ -179,13 +179,13 @@ function withoutCode(text) {
   return text.replace(/`[^`]*`/g, "X").replace(/\]\([^)]*\)/g, "]");
 }
 
-/** Joins neighbouring lines to one text. `undefined` ends a text. */
+/** Joins neighbouring lines to one text. `undefined` ends a text. An item of a list, or a row of a table, is a sentence of its own. */
 function joined(lines) {
   const texts = [];
   let open;
   lines.forEach((line, index) => {
     if (line === undefined || line.trim() === "") open = undefined;
-    else if (open !== undefined) open.text += ` ${line.trim()}`;
+    else if (open !== undefined) open.text += `${/^\s*- |\S {2,}\S/.test(line) ? "\n\n" : " "}${line.trim()}`;
     else {
       open = { line: index + 1, text: line.trim() };
       texts.push(open);

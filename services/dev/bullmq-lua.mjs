@@ -59,8 +59,8 @@ const REPLACED = {
 };
 
 /**
- * Global names that BullMQ's Lua may read. If it reads any other global, this file throws an error: the name may be a
- * local variable whose definition is missing, because only a part of the script is included.
+ * Global names that BullMQ's Lua may read. If it reads any other global, this file throws an error. The name may be a local
+ * variable whose definition is in a part that is not included.
  */
 const GLOBALS = new Set([
   ...["redis", "cjson", "cmsgpack", "math", "string", "table"],

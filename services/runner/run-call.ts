@@ -157,8 +157,8 @@ export function createRunBegun({
   }
 
   /**
-   * Records a failure. Never rejects. A failed write is not repeated, because it is not needed: this runner may begin its own
-   * call again at once, and other runners may do so when the lease has expired.
+   * Records a failure. Never rejects. A failed write is not repeated. This runner may begin its own call again at once, and
+   * others may when the lease has expired.
    */
   async function fail(callId: string, failure: Failure): Promise<void> {
     try {

@@ -2,13 +2,13 @@
 -- have, in the order of `callbackIds`.
 --
 -- Returns, in this order:
---   the fields of the record, and those of the payment (read-without-call.lua)
---   the arguments of `toRead` (the beginning of the result, the progress, and fields of the record); then the result's size
---   the call's log of attempts
---   the call's place in a queue, and its score if it is delayed
---   the stored call without its body, and the size of the whole stored call
---   for each callback: the state and time in its record, its place, when it was queued, and the newest entry of its log
---   the time by Redis' clock
+--   - The fields of the record, and those of the payment (read-without-call.lua).
+--   - The arguments of `toRead` (the beginning of the result, the progress, and fields of the record); then the result's size.
+--   - The call's log of attempts.
+--   - The call's place in a queue, and its score if it is delayed.
+--   - The stored call without its body, and the size of the whole stored call.
+--   - For each callback: the state and time in its record, its place, when it was queued, and the newest entry of its log.
+--   - The time by Redis' clock.
 --@include "../queue/place-of.lua"
 --@include "../queue/bodiless.lua"
 --@include "../call/kept/split.lua"

@@ -23,7 +23,7 @@ type Evidence =
   /** The authorization is spent, and the evidence does not say whether it paid. An operator must decide. */
   | { kind: "contradiction"; reason: string };
 
-/** Where a search for the use of an authorization starts. */
+/** Start of a search for the use of an authorization. */
 export type SearchStart = {
   /** A payment in an earlier block does not count for this authorization. */
   since: bigint;

@@ -35,7 +35,7 @@ export const RefundCheck = z
      * `refund_from`.
      */
     not_looked_for: z.array(z.string()),
-    /** The same payments as in `not_looked_for`, with their token. */
+    /** Payments of `not_looked_for`, with their token. */
     unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
     /**
      * Reasons why the refunds of some payments could not be searched for: a node does not answer, a partition is

@@ -34,7 +34,7 @@ export type RefundPage = z.infer<typeof RefundPage>;
 export const ExportOrder = z.strictObject({
   /** Id that the client chooses, so that it can find the export if the answer was lost. */
   id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID).optional(),
-  /** Ids of the calls whose payments are to be refunded. All these payments must be on one network. */
+  /** Ids of the calls whose payments the operator refunds. All these payments must be on one network. */
   call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(EXPORTED_MAX),
   /** Whether to include payments whose call may have had an effect, because one of its attempts may have done the job. */
   effect_unknown: z.boolean().default(false),

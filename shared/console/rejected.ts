@@ -16,8 +16,8 @@ import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /**
- * A refused request. It never became a call. Its body and the values of its query are left out. Of its headers,
- * only the names and the delivery id are shown.
+ * A refused request. It never became a call. Its body and the values of its query are left out. Only the
+ * names of its headers and the delivery id are shown.
  */
 export const RejectedView = z
   .object({

@@ -21,8 +21,8 @@ type CurlOptions = {
 
 /**
  * Returns a curl command that the gateway accepts, ready to paste into a terminal. A signature is always shown, because
- * it is valid for this body only. Returns undefined if this function cannot make the credential: the sender signs with
- * a private key or by a scheme of its own, or the secret is a field of the body. Also returns undefined if the secret
+ * it is valid for this body only. Returns undefined if this function cannot make the credential. That is so if the sender
+ * signs with a private key or by a scheme of its own, or if the secret is a field of the body. Also returns undefined if the secret
  * must not be shown, and no variable holds it in the form that the request needs.
  */
 export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string | undefined {

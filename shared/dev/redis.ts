@@ -137,7 +137,7 @@ function answers(port: number, pid: number): Promise<boolean> {
 const NAMES = ["redis-server", "valkey-server"];
 
 /**
- * Finds a Redis or Valkey server on the PATH and returns its path. If there is none, installs the package of the
+ * Finds a Redis or Valkey server on the PATH and returns its path. If it finds no server, installs the package of the
  * distribution where that is allowed (`installPackages`). If this fails too, throws `start.program_missing`, with
  * instructions.
  */

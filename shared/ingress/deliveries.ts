@@ -39,7 +39,7 @@ export type Deliverers = {
 /** Connections over which a gateway writes delivered results to one partition. */
 export type ResultWrites = {
   small: Partition;
-  /** The same partition over its connection for large writes. */
+  /** The partition, over its connection for large writes. */
   large: Partition;
   beginWrite: BeginWrite;
 };
@@ -122,7 +122,7 @@ export function deliveryRoutes(options: Options): Route[] {
 
 /**
  * Creates the check of the signature. It returns the names of the runners whose secret verifies the signature: several,
- * if they share a secret. It throws `runner.signature_rejected` if there is none.
+ * if they share a secret. It throws `runner.signature_rejected` if no secret verifies it.
  */
 function createAuthenticate({ deliverers, clock }: Options) {
   return function authenticate(req: IncomingMessage): readonly string[] {

@@ -63,7 +63,7 @@ export function openIngressPartition(partition: Partition, options: Options) {
   const deadlineMs = postern.limits.enqueue_timeout_ms;
   return {
     partition,
-    /** The same partition over its connection for large writes. */
+    /** The partition, over its connection for large writes. */
     large: large.partition,
     durable,
     backpressure,

@@ -5,8 +5,8 @@ import { jobsOnSale, tokenAmount } from "./prices.ts";
 type Shop = Pick<X402Toml, "accepted_tokens" | "job_policies" | "default_invocation_mode">;
 
 /**
- * Returns warnings about payments that the client library `@x402/fetch` makes only if its user permits them: those in tokens that
- * it does not know, and those of more than a dollar.
+ * Returns warnings about payments that the client library `@x402/fetch` makes only if its user permits them. These are
+ * payments in tokens that it does not know, and payments of more than a dollar.
  */
 export function clientWarnings(x402: Shop, prices: PriceList): string[] {
   const sold = jobsOnSale(x402, prices).map(({ priceWei }) => priceWei);

@@ -22,11 +22,11 @@ import {
  * The script that ends a call also queues its callback, so no callback is lost, and none is sent for a call that has not
  * ended. This file prepares the callback for that script, as JSON:
  *
- *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}
- *       The complete callback for each possible end, as a stored call.
- *   {"job", "id", "data"}
- *       The callback of a failed call that the producer could not read. It has no receiver yet. The script finds the receiver
- *       in the stored call, and adds it.
+ * - `{"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}`:
+ *   The complete callback for each possible end, as a stored call.
+ * - `{"job", "id", "data"}`:
+ *   The callback of a failed call that the producer could not read. It has no receiver yet. The script finds the receiver
+ *   in the stored call, and adds it.
  *
  * While a producer fails a call, the prepared callback is stored in BullMQ's hash of that call. If the runner will deliver
  * the result later, it is stored in the field `cb` of the call's record.

@@ -38,7 +38,7 @@ if #ids > 0 then
   -- BullMQ does the same when a delayed call becomes due.
   for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
   -- While Redis is nearly full, a call's log keeps only its newest entry. No early run is logged then, because its entry
-  -- would replace the last failure, which is more useful. If the log cannot be read, the call runs all the same.
+  -- would replace the last failure, which is more useful. If the log cannot be read, the call still runs.
   local historyOff = prefix .. 'history-off'
   if redis.call('EXISTS', historyOff) == 0 then
     for _, id in ipairs(ids) do

@@ -155,7 +155,7 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
 
 /**
  * Finds the primary. With sentinels, it is the address that a majority of them names. With a Cluster, it is the address that
- * the nodes name most often. If there is none, throws an error with the answers of all servers.
+ * the nodes name most often. If no address has enough votes, throws an error with the answers of all servers.
  */
 export async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
   const { servers, kind } = lookup.finder;

@@ -42,7 +42,7 @@ type Options = {
  * because the memory of its bytes must be freed then.
  */
 export class LargeWrites {
-  /** The same partition as `beside`, but with the connection for large writes. */
+  /** The partition of `beside`, but with the connection for large writes. */
   readonly partition: Partition;
   readonly #beside: Redis;
   readonly #durable: DurableRedis;

@@ -81,7 +81,7 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     clock,
   });
 
-  /** Reads the salt, which every session's signature covers. Null if there is none, because no session was ever begun. */
+  /** Reads the salt, which every session's signature covers. Null if no session was ever begun. */
   function readSalt(): Promise<string | null> {
     return salts.get("salt", () => redis.get(keys.sessionSalt).catch(unavailable));
   }

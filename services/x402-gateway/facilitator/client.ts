@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX = 64 * 1024;
  */
 const SUPPORTED_BYTES_MAX = 1024 * 1024;
 
-/** Answer of a facilitator before its meaning is read: a JSON object, or the reason why there is none. */
+/** Answer of a facilitator before its meaning is read: a JSON object, or the reason why it is missing. */
 type RawAnswer = { kind: "json"; status: number; value: Readonly<Record<string, unknown>> } | NoAnswer;
 
 /**

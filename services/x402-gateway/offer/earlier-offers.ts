@@ -25,8 +25,8 @@ export function toEarlierOffers(
 }
 
 /**
- * Returns the tokens that only earlier offers accept, because a reload has removed them. Such a token is left out if no token of
- * the new configuration has its payment address: the operator may have lost the key of a removed address, and the money with it.
+ * Returns the tokens that only earlier offers accept, because a reload has removed them. Such a token is left out if no token
+ * of the new configuration has its payment address. The operator may have lost the key of a removed address.
  */
 export function removedTokens(
   earlier: readonly EarlierOffers[],

@@ -16,8 +16,8 @@ export type NarrowOffers = ReturnType<typeof createNarrowOffers>;
 
 /**
  * Creates the functions that select the offers of a 402. If the query names networks (`?network=eip155:8453`, repeated or with
- * commas), only offers on these networks are kept. Of them, the first `offersMax` in the order of the configuration are kept.
- * This limit exists because the header of a 402 grows with each offer, and proxies refuse large headers.
+ * commas), only offers on these networks are kept. At most `offersMax` are kept: the first ones
+ * in the order of the configuration. This limit exists because the header of a 402 grows with each offer, and proxies refuse large headers.
  */
 export function createNarrowOffers(tokens: readonly Token[], offersMax: number | undefined) {
   const accepted = [...new Set(tokens.map(({ network }) => network))];

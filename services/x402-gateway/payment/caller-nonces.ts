@@ -32,7 +32,7 @@ export type CallerNonces = ReturnType<typeof createCallerNonces>;
 
 /**
  * Stores the used nonces of callers' proofs, so that each proof buys only once. The hash of a nonce chooses the partition that
- * stores it, so that the nonce is found regardless of who pays. If the payment is in that partition too, its claim uses up the
+ * stores it, so that the nonce is found for any payer. If the payment is in that partition too, its claim uses up the
  * nonce in the same step. Otherwise, the nonce is first reserved in its partition. The claim is sent only once the reservation is
  * proven, which means that it survives a failover.
  * A nonce is not freed if its claim is refused or has an unknown outcome. Another gateway may claim a copy of the payment at the
@@ -79,7 +79,7 @@ export function createCallerNonces(
     },
 
     /**
-     * Frees a nonce whose payment is void. It must be called only once the void state is proven: if a failover could undo that
+     * Frees a nonce whose payment is void. It must be called only once the void state is proven. If a failover undid that
      * state, the payment could still be made, and the nonce would be used twice.
      */
     async free(callId: string, hash: string): Promise<void> {

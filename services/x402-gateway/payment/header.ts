@@ -338,7 +338,7 @@ export type SignedPayment = {
   signedSha256: string | undefined;
   decoded: DecodedPayment;
   /**
-   * Accepted token of the payment, or the error that says why there is none. The error is thrown only if the payment is new, so
+   * Accepted token of the payment, or the error that says why it has no such token. The error is thrown only if the payment is new, so
    * that a repeat still gets its first answer.
    */
   token: Token | AppError;

@@ -223,8 +223,8 @@ function twoPurchases(): AppError {
 }
 
 /**
- * Whether this request may get the answer of the known payment: the payer's signature is confirmed, or it is the same signature
- * that the payer's contract accepted at the first request.
+ * Whether this request may get the answer of the known payment. Its signature must be confirmed, or be the one that the
+ * payer's contract accepted at the first request.
  */
 function isSameSignature(known: Payment, { isSignedByPayer, signedSha256 }: SignedPayment): boolean {
   return isSignedByPayer || known.signedSha256 === signedSha256;

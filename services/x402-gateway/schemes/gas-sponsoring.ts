@@ -90,7 +90,7 @@ type Extended = { extensions?: Readonly<Record<string, unknown>> | null };
 
 /**
  * Reads the approval that came with a payment in one of these extensions. If there are several, only the first counts. Undefined
- * if there is none. Throws `payment.malformed` if the approval cannot be read, or if it is not for Permit2, by this payer and in
+ * if no approval came. Throws `payment.malformed` if the approval cannot be read, or if it is not for Permit2, by this payer and in
  * this token.
  */
 export function readApproval(

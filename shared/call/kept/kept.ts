@@ -8,10 +8,10 @@ import { decodeResult, type StoredResult } from "../results/result.ts";
  * A delivered webhook that is kept whole, so that operators can read it and run it again. `keep_delivered` of its endpoint
  * sets the retention time. The stored value has four parts:
  *
- *   a line with the path of the endpoint
- *   a line with the size of the answer in bytes
- *   the runner's answer, in the format of a stored result; empty if it is unknown
- *   the call, as it was stored in its queue
+ * - A line with the path of the endpoint.
+ * - A line with the size of the answer in bytes.
+ * - The runner's answer, in the format of a stored result; empty if it is unknown.
+ * - The call, as it was stored in its queue.
  */
 
 /** A delivered webhook. `call` is undefined if this release cannot parse the stored call. */

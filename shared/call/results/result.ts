@@ -15,7 +15,7 @@ import { unreadable } from "../../redis/unreadable.ts";
 export type ResultLimits = {
   /** Retention time of a result. If memory is short, it is evicted earlier. */
   resultMs: number;
-  /** Maximum size of a kept body. Of a longer one, only the status and the type are stored, as `too_long`. */
+  /** Maximum size of a kept body. If it is longer, only the status and the type are stored, as `too_long`. */
   resultBytesMax: number;
   /** Maximum size of all results together. The oldest are evicted first. */
   bytesMax: number;

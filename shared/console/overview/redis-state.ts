@@ -19,7 +19,7 @@ export const RedisView = z.object({
    */
   problem: z.string().nullable(),
   /**
-   * Evidence with which a write is proven to be on disk, such as an fsync before the reply. Null if there is none.
+   * Evidence with which a write is proven to be on disk, such as an fsync before the reply. Null without evidence.
    */
   proof: z.string().nullable(),
   /** Memory used in the fullest partition, which is the one that uses the largest fraction of its limit. */

@@ -43,7 +43,7 @@ function isMixed(text: string): boolean {
   const alphabet = KINDS.reduce((size, [kind, count]) => (kind.test(text) ? size + count : size), 0);
   if (text.length * Math.log2(alphabet) < BITS_MIN) return false;
   // Separators are removed before the runs of one kind are counted. With its separator, `two-words` would have two runs
-  // instead of one, although it is no more random than `twowords`.
+  // instead of one, although `twowords` is just as random.
   const runs = text.replaceAll(/[^a-zA-Z0-9]/g, "").match(/[a-z]+|[A-Z]+|[0-9]+/g) ?? [];
   return runs.length > CHANGES_MIN;
 }

@@ -23,7 +23,7 @@ const WORD_MAX = 64;
 
 /**
  * Returns the known words that an unknown word may mean. If some words differ from it only in case or separators,
- * returns these. Otherwise returns the words that begin with it. If there are none, returns the words with the fewest
+ * returns these. Otherwise returns the words that begin with it. If no word begins with it, returns the words with the fewest
  * typing errors between them and the unknown word.
  */
 export function wordsLike(word: string, known: readonly string[]): readonly string[] {

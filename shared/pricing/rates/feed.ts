@@ -24,7 +24,7 @@ type Deps = {
 export type Feed = {
   /** Returns the rate. Undefined if no recent enough value is known. */
   current(): string | undefined;
-  /** Returns the age of the last value that was read, even if it is too old to be used. Undefined if there is none. */
+  /** Returns the age of the last value that was read, even if it is too old to be used. Undefined if no value was read yet. */
   ageMs(): number | undefined;
   /** Returns the failure of the last read of the source, by any replica. Undefined if that read succeeded. */
   failure(): RateFailure | undefined;

@@ -38,7 +38,7 @@ export function noRate(reason: string, cause?: unknown): AppError {
 }
 
 /**
- * The result of one read: a value, or the reason why there is none. The reading of a median lists the readings of its sources in
+ * The result of one read: a value, or the reason why it is missing. The reading of a median lists the readings of its sources in
  * `legs`.
  */
 export type RateReading = {

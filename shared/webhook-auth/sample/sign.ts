@@ -73,7 +73,7 @@ const TIMES: Readonly<Record<TimeUnit, (at: Date) => string>> = {
 };
 
 /**
- * Returns the query parameter with the body's hash that Twilio adds to the URL. For a form there is none, because the
+ * Returns the query parameter with the body's hash that Twilio adds to the URL. A form gets no such parameter, because the
  * form's fields are signed themselves.
  */
 function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {

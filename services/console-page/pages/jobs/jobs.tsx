@@ -138,7 +138,7 @@ function isJob({ job }: Job): boolean {
 function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
   if (!isJob(job)) return undefined;
-  // On the Failed page, the filter by job also finds callbacks about the job's calls. This row does not count them, because
+  // The Failed page's filter by job also finds callbacks about the job's calls. This row does not count them, because
   // the row of their receiver does. So the link also filters by origin, which excludes callbacks. But a filter can name only
   // one origin, so the list of a job with several origins does show callbacks.
   const [origin, ...more] = job.origins;
