@@ -5,7 +5,7 @@ import { lostCharacter, readBytes } from "../../shared/platform/text/read-text.t
 import type { BodyOptions } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
-/** Returns the body that the options give; undefined if they give none. */
+/** Returns the body from --body or the file of --body-file. Undefined if neither option was given. */
 export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
   if (bodyFile !== undefined) return bodyIn(bodyFile);
   return body === undefined ? undefined : bodyOf(body);
@@ -21,8 +21,8 @@ export function bodyIn(file: string | 0): Buffer {
 }
 
 /**
- * Returns the bytes of a command-line argument. Throws if Node has lost some of them, which happens to bytes that are
- * not UTF-8.
+ * Returns the bytes of a command-line argument. Throws if the argument was not UTF-8: Node has then replaced its
+ * invalid bytes, and the original ones are lost.
  */
 export function bodyOf(text: string): Buffer {
   const problem = lostCharacter(text);
@@ -30,7 +30,10 @@ export function bodyOf(text: string): Buffer {
   return Buffer.from(text);
 }
 
-/** Writes a body's bytes unchanged. Throws if they would go to a terminal and are not text. */
+/**
+ * Writes a body's bytes unchanged to stdout. Throws if stdout is a terminal and the body is not text, because its bytes
+ * could control the terminal.
+ */
 export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): void {
   if (terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
     throw new Error(
@@ -55,8 +58,8 @@ function decoded(body: Uint8Array | undefined): string {
 }
 
 /**
- * Matches characters that a screen cannot show: control characters, except tabs and line ends, and characters that
- * reorder text.
+ * Matches characters that make a body unsafe to print on a terminal. These are control characters other than tabs and
+ * line ends, and characters that change the direction of text.
  */
 const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)|[\u202A-\u202E\u2066-\u2069]/u;
 
@@ -64,7 +67,7 @@ const TEXT_MAX = 4096;
 const HEX_BYTES_MAX = 512;
 const HEX_BYTES_PER_LINE = 32;
 
-/** Formats a body for people: text as it is, other bytes in hex. A long body is cut, with a note, unless `full` is set. */
+/** Formats a body for people: text as it is, and any other body in hex. Unless `full` is set, cuts a long body and says so. */
 export function bodyText(body: Buffer, { full }: { full: boolean }): string {
   if (body.length === 0) return "(empty)\n";
   const text = asText(body);

@@ -9,7 +9,10 @@ export const GROUP = {
   try: "Try:",
 } as const;
 
-/** A command with examples. Its help, its group and its shell completion derive from this declaration. */
+/**
+ * A commander command that can also have examples. The help and the shell completion are made from the declared
+ * commands, options and examples.
+ */
 export class ProgramCommand extends Command {
   readonly exampleLines: string[] = [];
 
@@ -25,12 +28,12 @@ export class ProgramCommand extends Command {
   }
 }
 
-/** Layout of the help of every command. */
+/** Settings for the help text of every command (`configureHelp` of commander). */
 export const HELP = {
   sortSubcommands: false,
   /**
-   * Commander does not wrap text in columns narrower than 40. On a screen of 80 columns, the longest command leaves
-   * only 38 for the descriptions.
+   * Commander's default is 40: it does not wrap descriptions if their column is narrower. On a screen of 80 columns,
+   * the longest command leaves only 38 columns for the descriptions.
    */
   minWidthToWrap: 35,
   showGlobalOptions: false,

@@ -6,14 +6,18 @@ import { delay, systemClock } from "../../shared/platform/time/clock.ts";
 import { NoAnswer } from "./console/client.ts";
 
 const POLL_MS = 250;
-/** The console may be unreachable for this long, for example during a restart. The operation continues meanwhile. */
+/**
+ * Time for which the console may be unreachable before the command gives up, for example during a restart. The
+ * operation runs in the console, and continues after its restart.
+ */
 const AWAY_MS = 60_000;
 
 type Following<View> = { signal?: AbortSignal; onProgress?: (view: View) => void };
 
 /**
- * Follows a bulk operation to its end. When the signal aborts, it cancels the operation and waits for its last steps.
- * If the console stops answering, the error names the operation.
+ * Polls a bulk operation until it ends, and resolves with its last view. When the signal aborts, cancels the operation,
+ * and then still waits until it has ended. If the console stops answering, throws an error with the operation's id,
+ * because the operation may still be running.
  */
 export async function followBulk<View extends BulkView>(
   operations: Operations,
@@ -47,7 +51,7 @@ function isTransient(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof AppError && CODES[error.code].retryable);
 }
 
-/** Returns the error that has stopped the operation. */
+/** Returns the error that stopped the operation before its end. Undefined if there was none. */
 export function failureOf({ failure }: BulkView): AppError | undefined {
   if (failure === null) return undefined;
   const code = isErrorCode(failure.code) ? failure.code : "internal.unexpected";

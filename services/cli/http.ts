@@ -20,8 +20,8 @@ export type Answer = {
 const ATTEMPT_MS = 60_000;
 
 /**
- * Sends one POST. Follows no redirect, because a payment must go only to the given URL. Rejects at the deadline (unix
- * ms).
+ * Sends one POST and reads the answer. Rejects a redirect, because the request may contain a payment, which must go
+ * only to the given URL. Also rejects at the deadline (unix ms).
  */
 export async function post(
   { url, headers, body }: Post,
@@ -39,7 +39,7 @@ export async function post(
   return toAnswer(response);
 }
 
-/** Sends one GET. Follows no redirect. Rejects at the deadline (unix ms). */
+/** Sends one GET and reads the answer. Rejects a redirect. Also rejects at the deadline (unix ms). */
 export async function get(url: URL, deadline: number, headers: Record<string, string> = {}): Promise<Answer> {
   const signal = AbortSignal.timeout(Math.max(1, deadline - systemClock()));
   return toAnswer(await fetch(url.href, { redirect: "error", signal, headers }));
@@ -47,8 +47,8 @@ export async function get(url: URL, deadline: number, headers: Record<string, st
 
 const MIB = 1024 ** 2;
 /**
- * Limit on the size of an answer. It permits the longest result as JSON, where one byte takes up to six. An answer of
- * this size also fits in a Node string.
+ * Limit on the size of an answer. The longest result fits even as JSON, which may need six characters for one byte. The
+ * limit is below the maximum length of a string in Node.
  */
 const ANSWER_BYTES_MAX = 64 * MIB;
 

@@ -13,8 +13,9 @@ type Format<Item> = {
 };
 
 /**
- * Prints items one by one and then their number. The output is a table, JSON or names. With JSON or names, the number
- * goes to stderr.
+ * Creates a listing, which prints items one by one, and at the end their number. By --output, the items become a table,
+ * one JSON object on each line, or only ids. With JSON or ids, the number goes to stderr, so that scripts read only
+ * items on stdout.
  */
 export function createListing<Item>(
   { print, say, note, paint, terminal, form }: ProgramDeps,

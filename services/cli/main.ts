@@ -16,12 +16,15 @@ const logging = ({ output, quiet = false }: OutputOptions) => ({
   pretty: process.stdout.isTTY === true && output !== "json",
 });
 
-/** The version of the package. The package is found by its own name, so that this works in the sources and in dist/. */
+/**
+ * The version of the package. The file is found by the package's own name instead of a path, so that this works both in
+ * the sources and in dist/.
+ */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
 
 /**
- * Ends the process once the service has closed what it opened. Without this, BullMQ would wait for an unavailable
- * Redis.
+ * Ends the process once the service has stopped and closed all that it opened. Without this, the process could stay
+ * alive, because BullMQ keeps waiting for an unavailable Redis.
  */
 const end = async (service: Promise<number>): Promise<never> => process.exit(await service);
 
@@ -54,8 +57,8 @@ const program = buildProgram({
   },
 });
 
-// The reader of the output may close it early, as `head` does (EPIPE). A closed terminal (EIO) also sends SIGHUP,
-// whose handler ends the process.
+// The program that reads the output may close it early, as `head` does (EPIPE). The process then ends without an error.
+// If the terminal was closed (EIO), the process has also received SIGHUP, and the handler of that signal ends it.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EIO") return;
   if (error.code !== "EPIPE") throw error;

@@ -15,7 +15,7 @@ export function configDir(): Option {
     .default("config");
 }
 
-/** The option of commands that can ask the console instead of Redis. */
+/** Option of commands that work on Redis directly by default, and with this option through the HTTP API of a console. */
 export function operatorUrl(): Option {
   const what = "use the console at this URL instead of Redis; POSTERN_OPERATOR_TOKEN holds the token";
   return new Option("--operator <url>", what).env("POSTERN_OPERATOR_URL").argParser(parseUrl);
@@ -33,7 +33,7 @@ export function opsAddress(otherwise: string): Option {
   ).argParser(parseListenAddress);
 }
 
-/** Returns `host:port`, also if only a port is given. */
+/** Parses an address to listen on, and returns it as `host:port`. If only a port is given, the host is 127.0.0.1. */
 function parseListenAddress(text: string): string {
   const read = readListenAddress(text);
   return typeof read === "string" ? refuseValue(read, "127.0.0.1:9090") : listenAddressText(read);
@@ -87,7 +87,7 @@ export function waitOption(what: string): Option {
     .default(120);
 }
 
-/** A day, because results are kept for a day by default. */
+/** Maximum of --wait: a day, because gateways keep results for a day by default. */
 const WAIT_SECS_MAX = 86_400;
 
 /** Whether a text can be a result token: one word of visible ASCII. */
@@ -107,7 +107,10 @@ export function callIds(): Argument {
   return new Argument("[ids...]", "ids of calls, or unique prefixes of them").argParser(collectCallId);
 }
 
-/** Argument for one or more jobs or receivers of callbacks. Duplicates are dropped. */
+/**
+ * Argument for one or more jobs. A receiver of callbacks counts as a job here, because it can be paused like one.
+ * Duplicates are dropped.
+ */
 export function jobKeys(): Argument {
   return new Argument("<service/job...>", `jobs, ${JOB_KEYS}`).argParser(
     (text, before: string[] = []): string[] => {
@@ -117,7 +120,7 @@ export function jobKeys(): Argument {
   );
 }
 
-/** Argument for one job or one receiver of callbacks. */
+/** Argument for one job, or one receiver of callbacks. */
 export function jobKey(): Argument {
   return new Argument("<service/job>", `job, ${JOB_KEYS}`).argParser(parseGate);
 }
@@ -224,7 +227,10 @@ export function ruleText(rule: string, example: string): string {
   return `it ${rule}${rule.includes("such as") ? "" : `; for example ${example}`}`;
 }
 
-/** Rewrites commander's errors about values into one form: the option or argument, the value, and the rule. */
+/**
+ * Rewrites commander's messages about invalid values, so that all have one form: the option or argument, the value, and
+ * the rule that it breaks.
+ */
 export function valueErrorText(text: string): string {
   return text
     .replace(/^error: option ('[^']*') argument (?=')/, "error: option $1 value ")

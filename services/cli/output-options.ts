@@ -18,9 +18,9 @@ export function jsonOutput(what: string): Option {
 }
 
 /**
- * Adds --output and --quiet to every command that does not define them. Commands whose output has only one format get
- * no --output. `postern dev` gets neither: it logs text to a terminal and JSON elsewhere, and needs the logs of its
- * child processes to see when they are ready.
+ * Adds --output and --quiet to every command that does not define them itself. Commands whose output has only one
+ * format get no --output. `postern dev` gets neither option. It chooses the format itself: text on a terminal, and JSON
+ * elsewhere. It also cannot be quiet, because it reads the logs of its child processes to see when they are ready.
  */
 export function addOutputOptions(program: Command): void {
   for (const command of leavesOf(program)) {
@@ -40,7 +40,7 @@ const OF_COMMANDS = [
   "print only requested data and problems; the exit code shows the outcome",
 ] as const;
 
-/** Returns the commands without subcommands. The other commands only group them. */
+/** Returns the commands that can be run, such as `calls list`. A command with subcommands, such as `calls`, only groups them. */
 export function leavesOf(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
 }
@@ -49,7 +49,10 @@ function has(command: Command, long: string): boolean {
   return command.options.some((option) => option.long === long);
 }
 
-/** Whether the command line asks for JSON. Also works if the command line is otherwise invalid. */
+/**
+ * Whether the command line contains `-o json`. Reads the raw words instead of parsed options. An error in the command
+ * line must be printed as JSON too, and commander has not parsed the options then.
+ */
 export function isJsonWanted(program: Command): boolean {
   const { rawArgs } = program as Command & { rawArgs?: readonly string[] };
   const [words = []] = [rawArgs];

@@ -9,7 +9,7 @@ import { jsonLine, plain } from "./text.ts";
 /** The options that every command has. */
 export type OutputOptions = { output?: OutputForm; quiet?: boolean };
 
-/** Meaning of a word, which determines its colour. */
+/** Meaning of a part of the output, such as good news or an error. It determines the colour. */
 export type Tone = "good" | "attention" | "bad" | "faint";
 
 const STYLES = { good: "green", attention: "yellow", bad: "red", faint: "dim" } as const;
@@ -28,11 +28,15 @@ export type Output = {
   /** Writes a remark to stderr at once. Writes nothing with --quiet. */
   note(text: string): void;
   /**
-   * Writes to stderr why the command did not succeed completely. The text may contain input of strangers, so its
-   * control characters are removed. With -o json, the text is kept for the problem object at the end.
+   * Writes to stderr why the command failed or did only a part. Removes control characters, because the text may
+   * contain input from strangers, such as a sender's header. With -o json, `exitWith` writes the text later, in the
+   * problem object.
    */
   printError(problem: string | AppError): void;
-  /** Ends the command. With -o json, an exit code other than 0 also writes a problem object to stderr. */
+  /**
+   * Sets the exit code at the end of the command. With -o json and an exit code other than 0, first writes a problem
+   * object to stderr, with the texts of `printError`.
+   */
   exitWith(code: number): void;
   /** Colours a part of the output, if the output has colours. */
   paint(tone: Tone | undefined, text: string): string;
@@ -92,7 +96,10 @@ const CODE_OF_EXIT: Record<number, ErrorCode> = {
   [EXIT.config]: "start.config_invalid",
 };
 
-/** Makes a problem document like those of the gateways (RFC 9457), with the exit code instead of a status. */
+/**
+ * Makes a problem object like those in error answers of the gateways (RFC 9457). It has the exit code instead of an
+ * HTTP status.
+ */
 function problemOf(code: ErrorCode = "command.failed", detail: string, exit: number) {
   const { title } = CODES[code];
   const type = `urn:postern:problem:${code}`;

@@ -6,7 +6,7 @@ type Configured = { configDir: string } & OutputOptions;
 type Reloads = { watch?: boolean };
 type Listens = Reloads & { bindAddress?: string; opsAddress?: string };
 
-/** Everything that a command can use. */
+/** Everything that a command can use: its surroundings, and functions that write its output. */
 export type ProgramDeps = Surroundings & Output;
 
 /** Version, environment variables, services and terminal of the program, as main.ts provides them. */

@@ -49,8 +49,8 @@ Exit codes:
   3  wrong configuration`;
 
 /**
- * Builds the table of all commands. Each command imports its implementation only when it runs, so that `--help` and
- * other commands start quickly.
+ * Builds the program with all its commands. A command imports its implementation only when it runs, so that `--help`
+ * and all other commands start quickly.
  */
 export function buildProgram(given: Surroundings): ProgramCommand {
   const output = createOutput(given);
@@ -116,12 +116,16 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   program.commandsGroup(GROUP.run).helpCommand("help [command]", "display help for command");
 }
 
-/** Commands that run a service. A service checks the environment itself, and logs the problems. */
+/**
+ * Commands that run a service. `checkEnvironment` skips them, because a service checks the environment itself and logs
+ * the problems.
+ */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
 /**
- * Ends a command with exit code 3 if an environment variable is invalid. Also arms the failpoint of a test. Services
- * do both themselves. `config check` also warns of unused variables, as services do at their start.
+ * Ends a command with exit code 3 if an environment variable is invalid. Also reads POSTERN_FAILPOINT, with which a
+ * test makes the process end at a certain point. Services do both themselves. `config check` also warns of unused
+ * variables, as services do at their start.
  */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;

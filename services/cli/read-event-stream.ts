@@ -1,15 +1,18 @@
-/** One event of a stream. Its data is text: JSON, if it comes from a gateway. */
+/** One event of a stream. The data is text. Gateways and the console send JSON. */
 export type ServerEvent = { event: string; data: string };
 
-/** State that a reader of streams keeps from one connection to the next (WHATWG HTML, section 9.2). */
+/**
+ * State that a reader of a stream keeps when it reconnects (WHATWG HTML, section 9.2). It has the id of the last event,
+ * and the pause before a reconnect.
+ */
 export type StreamState = { lastEventId: string; retryMs: number };
 
-/** Limit on the length of a line. Lines of Postern's own streams are shorter. */
+/** Limit on the length of a line, so that a stream cannot fill the memory. Lines of Postern's own streams are shorter. */
 const LINE_CHARS_MAX = 256 * 1024;
 
 /**
- * Reads server-sent events until the stream ends. Writes ids and the retry time into `state`. Node's own EventSource
- * accepts no headers and is experimental.
+ * Reads server-sent events until the stream ends. Writes the id of the last event and the retry time into `state`.
+ * Node's own EventSource is not used, because it accepts no headers and is experimental.
  */
 export async function* readEvents(
   body: AsyncIterable<Uint8Array>,
@@ -20,8 +23,8 @@ export async function* readEvents(
   for await (const line of linesOf(body)) {
     const [, name, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (line === "") {
-      // The state changes only at the end of an event. After a reconnect, the server then repeats an event that broke
-      // off.
+      // The state changes only at the end of an event. If the connection breaks within an event, the state still has
+      // the id before it. So the server sends the event again after the reconnect.
       Object.assign(state, read);
       if (data.length > 0) yield { event, data: data.join("\n") };
       [event, data] = ["message", []];
@@ -43,7 +46,7 @@ async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
   let rest = "";
   for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true });
-    // A CR at the end may be followed by its LF in the next chunk.
+    // A CR at the end of a chunk does not end the line yet, because its LF may follow in the next chunk.
     const lines = rest.split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop() ?? "";
     yield* lines;

@@ -6,7 +6,7 @@ export type Column = {
   heading: string;
   /** Heading on a screen that is too narrow for all columns. */
   shortHeading?: string;
-  /** Minimum width to which the column may be cut. Without it, for example for an id, the column is never cut. */
+  /** Minimum width of the column when it is narrowed to fit the screen. If undefined, as for an id, the column is never cut. */
   cutTo?: number;
   /** Whether only a wide table shows the column. */
   isWide?: boolean;
@@ -24,19 +24,19 @@ type Place = {
   /** Width of the screen; undefined for other outputs, where nothing is cut. */
   screen: number | undefined;
   print: (text: string) => void;
-  /** Writes the headings. */
+  /** Writes the headings. Unlike `print`, it writes nothing with --quiet. */
   say: (text: string) => void;
   paint: (tone: Tone | undefined, text: string) => string;
 };
 
 const GAP = "  ";
 const INDENT = "  ";
-/** Number of rows that determine the widths of the columns. */
+/** Number of rows that are held back to find the widths of the columns. Rows after them are printed at once. */
 const SAMPLED_ROWS = 200;
 
 /**
- * Prints rows as they come, under headings. The columns are as wide as the first rows need. If they do not fit the
- * screen, cells are cut with an ellipsis. If that is not enough, each row takes several lines.
+ * Creates a table, which prints rows under headings. The columns are as wide as the first rows need. If they do not fit
+ * the screen, cells are cut with an ellipsis. If that is not enough, each row is printed on several lines.
  */
 export function createTable(columns: readonly Column[], { screen, print, say, paint }: Place) {
   const held: string[][] = [];
@@ -56,17 +56,17 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
       else held.push(cells);
       if (held.length === SAMPLED_ROWS) begin();
     },
-    /** Prints the headings and rows that are not printed yet. */
+    /** Prints the headings and rows that are still held back. */
     end(): void {
       if (layout === undefined) begin();
     },
   };
 }
 
-/** Lines of a row, each with its columns, by index, and their widths. */
+/** Layout of a row: its lines, and for each line its columns (by index) with their widths. */
 type Layout = readonly (readonly { column: number; width: number; isCut: boolean }[])[];
 
-/** Chooses the width of each column, and its line if a row takes several lines. Without a screen, no column is cut. */
+/** Chooses the width of each column, and on which line of a row it is. If the output is not a screen, no column is cut. */
 function fitColumns(
   columns: readonly Column[],
   rows: readonly string[][],
@@ -114,7 +114,7 @@ function widthOf(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + GAP.length * Math.max(0, widths.length - 1);
 }
 
-/** Distributes the columns in order over as many lines as their minimum widths need. */
+/** Distributes the columns, in order, over as many lines as they need at their minimum widths. */
 function linesOf(least: readonly number[], screen: number): number[][] {
   const lines: number[][] = [];
   let left = -1;
@@ -131,7 +131,7 @@ function linesOf(least: readonly number[], screen: number): number[][] {
   return lines;
 }
 
-/** Narrows the widest columns, but not below `least`, until all fit. */
+/** Narrows the widest columns until all fit into `room`, but none below its width in `least`. */
 function shrinkColumns(wanted: readonly number[], least: readonly number[], room: number): number[] {
   const widths = [...wanted];
   for (let excess = widthOf(widths) - room; excess > 0; excess -= 1) {

@@ -7,7 +7,7 @@ export type Terminal = {
   columns: number | undefined;
   /** Whether text on the output may have colours. */
   colours: { stdout: boolean; stderr: boolean };
-  /** Whether stderr is a screen, so that a progress bar can redraw its line. */
+  /** Whether stderr is a screen on which a progress bar can redraw its line. */
   drawsProgress: boolean;
   /** Overwrites the last line of the screen on stderr. */
   redraw(line: string): void;
@@ -58,10 +58,10 @@ export function createTerminal({ stdin, stdout, stderr, env }: Surroundings): Te
   }
 }
 
-/** Width of a screen that does not report its width. */
+/** Width to assume for a screen that does not report its width. */
 const COLUMNS_OTHERWISE = 80;
 
-/** Returns the width. COLUMNS has priority, as in other programs. */
+/** Returns the width of the screen. The environment variable COLUMNS has priority, as in other programs. */
 function widthOf({ columns }: NodeJS.WriteStream, env: Env): number {
   const given = Number(env["COLUMNS"]);
   return Number.isInteger(given) && given > 0 ? given : columns || COLUMNS_OTHERWISE;
@@ -86,8 +86,8 @@ export async function isConfirmed(terminal: Terminal, question: string): Promise
 type Asking = { terminal: Terminal; say: (text: string) => void };
 
 /**
- * Whether a command may change something: with `yes`, or after the operator confirms. Otherwise prints that nothing
- * was changed.
+ * Whether a command may make its change. Asks the operator to confirm, unless --yes was given. If the operator does not
+ * confirm, prints that nothing was changed.
  */
 export async function mayChange(
   { terminal, say }: Asking,
@@ -100,8 +100,8 @@ export async function mayChange(
 }
 
 /**
- * Returns who uses this terminal, as `user@host`, for the audit log. In a container the user may have no name; then it is the
- * user's number, as in `uid 1000@host`.
+ * Returns the name of the user at this terminal for the audit log, as `user@host`. In a container the user may have no
+ * name. Then the number takes its place, as in `uid 1000@host`.
  */
 export function operatorName(): string {
   return `${userName()}@${hostname()}`;

@@ -2,7 +2,7 @@ import { systemClock } from "../../shared/platform/time/clock.ts";
 
 /** Functions that format values for people and for scripts. */
 
-/** Puts text of strangers on one line, and removes the characters that control a terminal. */
+/** Makes text from strangers safe to print: replaces line ends and characters that control a terminal by spaces. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
 }
@@ -12,7 +12,10 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Characters that JSON permits unescaped, but that a terminal obeys, treats as a line end or writes backwards. */
+/**
+ * Characters that JSON permits unescaped, but that a terminal would treat as commands, line ends or changes of the
+ * text's direction.
+ */
 const UNSAFE_IN_JSON = /[\x7f-\x9f\p{Bidi_Control}\p{Zl}\p{Zp}]/gu;
 
 /** Formats a JSON value on one line, without characters that control a terminal. */
@@ -24,7 +27,7 @@ export function jsonLine(value: unknown): string {
   return `${text}\n`;
 }
 
-/** Formats one line for each fact: its padded name and its value. Facts without a value are left out. */
+/** Formats each fact on one line: its name and its value, with the values aligned. Leaves out facts without a value. */
 export function facts(entries: readonly (readonly [string, string | undefined])[], indent = ""): string {
   const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
   const width = Math.max(0, ...known.map(([name]) => name.length));

@@ -20,8 +20,8 @@ import { exitCodeOf, type Session, withRedis } from "./with-redis.ts";
 export type OperationTarget = { configDir: string; operator?: URL };
 
 /**
- * Runs `work` with operations on Redis, or on the console if its URL is given. Resolves with the exit code, as
- * `withRedis` does.
+ * Runs `work` with the operations of the console's API. They work on Redis directly, or through the console if its URL
+ * is given. Resolves with the exit code, as `withRedis` does.
  */
 export function withOperations(
   deps: ProgramDeps,
@@ -36,7 +36,7 @@ export function withOperations(
   });
 }
 
-/** Runs `work` with the console at a URL and its token. Resolves with the exit code as `withRedis` does. */
+/** Runs `work` with the console's URL and the token for it. Resolves with the exit code, as `withRedis` does. */
 export function withConsole(
   deps: ProgramDeps,
   { configDir, url }: { configDir: string; url: URL },
@@ -52,7 +52,10 @@ export function withConsole(
   });
 }
 
-/** Creates the operations on Redis. This process does the bulk operations itself. */
+/**
+ * Creates the operations that work on Redis. Bulk operations run in this process and end with it, while those of a
+ * console run there.
+ */
 function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Operations {
   const { partition, partitions, clock, log, postern } = session;
   const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
@@ -62,7 +65,10 @@ function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Ope
   return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview, jobNames }));
 }
 
-/** Adds advice to the error of a refused token, and says where the token came from. */
+/**
+ * If the console refused the token, adds to the error where the token came from and which token is needed. Returns any
+ * other error unchanged.
+ */
 function withAdvice(error: unknown, from: string | undefined): unknown {
   if (!(error instanceof AppError) || error.code !== "operator.unauthorized") return error;
   const shown = from === undefined ? "" : `, from ${from}`;
@@ -70,12 +76,13 @@ function withAdvice(error: unknown, from: string | undefined): unknown {
   return AppError.public(error.code, `${error.message}${shown}: ${advice}`);
 }
 
-/** The token for the console, and its source. */
+/** The token for the console, and the variable or file that it comes from. */
 type ConsoleToken = { token?: Secret; from?: string };
 
 /**
- * Returns the token from POSTERN_OPERATOR_TOKEN. If that is not set and the console is on this machine, returns the
- * first operator's token from operator.toml. No other machine gets that token, because the URL may be mistyped.
+ * Returns the token from POSTERN_OPERATOR_TOKEN. If the variable is not set and the console is on this machine, returns
+ * the first token with the role operator from operator.toml. This token is never sent to another machine, because the
+ * user may have mistyped the URL.
  */
 function tokenFor(url: URL, { env }: ProgramDeps, dir: string): ConsoleToken {
   const text = env["POSTERN_OPERATOR_TOKEN"]?.trim() ?? "";

@@ -26,7 +26,10 @@ export type Session = {
   partitions: Partitions;
   /** Partition 0. */
   partition: Partition;
-  /** Partitions whose connections may wait long for a reply. In a command, these are the same as `partitions`. */
+  /**
+   * Partitions whose connections may wait long for a reply, such as a large body. The console has separate connections
+   * for this. In a command they are the same as `partitions`.
+   */
   patient: Partitions;
   /** The configuration, without the secrets of runners. */
   postern: PosternToml;
@@ -48,21 +51,21 @@ const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
   "request.malformed": EXIT.usage,
 };
 
-/** Deadline for the connection to Redis. It is short, because a person waits. */
+/** Deadline for the connection to partition 0. It is short, because a person waits for the command. */
 const READY_DEADLINE_MS = 5000;
-/** Deadline for further partitions, which a command may not need. */
+/** Deadline for the connection to each other partition. It is shorter, because the command may not need that partition. */
 const FURTHER_DEADLINE_MS = 2000;
 
 /**
- * Deadline of one reply, which may be a body of 25 MiB over a slow network. An unavailable Redis still makes a
- * command fail at once.
+ * Deadline of one reply. It is long, because the reply may be a body of 25 MiB over a slow network. If the connection
+ * is lost, a command does not wait for this deadline, but fails at once.
  */
 const REPLY_DEADLINE_MS = 60_000;
 
 /**
- * Runs `work` against the configured Redis and resolves with its exit code. Any failure, also an error that `work`
- * throws, becomes one message on stderr. The exit code is 3 for an invalid configuration, 2 for a usage error, and 1
- * for any other failure.
+ * Connects to the Redis in the configuration, runs `work` with the connections, and resolves with its exit code. Any
+ * failure, including an error that `work` throws, is printed as one message on stderr. The exit code is then 3 for an
+ * invalid configuration, 2 for a usage error, and 1 for any other failure.
  */
 export function withRedis(
   deps: ProgramDeps,
@@ -109,8 +112,8 @@ function open(place: Place, index: number, count: number): Opened {
 type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternToml };
 
 /**
- * Checks all partitions. Throws if partition 0 cannot be used, because every command needs it. The error of another
- * partition is thrown only when a command uses the partition.
+ * Checks whether the partitions can be used. Throws if partition 0 cannot, because every command needs it. If another
+ * partition cannot, its error is thrown only when the command uses that partition.
  */
 async function checkPartitions(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
   const partitions = opened.map(({ partition }) => partition);
@@ -131,13 +134,16 @@ async function checkPartitions(opened: Partitioned<Opened>, checks: Checks): Pro
   });
 }
 
-/** Creates the function that checks a partition: its connection, its deployment and its layout. */
+/**
+ * Creates the function that checks a partition. It must be reachable, have the data of this deployment, and have a data
+ * layout that this release can read.
+ */
 function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern }: Checks) {
   return async ({ partition, place: { target } }: Opened, deadlineMs: number): Promise<void> => {
     await connectAndCheck(partition.redis, { target, configDir, deadlineMs });
     if (!ofAnyDeployment) {
       const options = toDeploymentOptions(postern.redis, partition.index);
-      // The state file is left out, because only services write it.
+      // Services write a state file with what they have seen in Redis. A command has none.
       const deployment = new Deployment({ ...options, stateFile: undefined }, silentLogger, control);
       await deployment.createCheck(partition, { claims: false })();
     }
@@ -146,8 +152,8 @@ function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern
 }
 
 /**
- * Whether the Redis of this configuration directory answers. Also true if the configuration cannot be read, because the
- * command then reports that error itself.
+ * Whether the Redis in this configuration directory answers. Also true if the configuration cannot be read. The caller
+ * then uses the directory anyway, and reports the error itself.
  */
 export async function redisAnswers({ env }: ProgramDeps, configDir: string): Promise<boolean> {
   let redis: Redis | undefined;
@@ -165,7 +171,7 @@ export async function redisAnswers({ env }: ProgramDeps, configDir: string): Pro
   }
 }
 
-/** Returns the exit code of some work. If the work throws, prints the error and returns its exit code. */
+/** Runs `work` and returns its exit code. If it throws, prints the error and returns the exit code for that error. */
 export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
@@ -187,13 +193,19 @@ async function connectAndCheck(
   });
 }
 
-/** Says that the defaults were used, because the directory has no configuration files. Empty if it has some. */
+/**
+ * Returns a hint for the error that Redis cannot be reached: the directory has no configuration files, so the default
+ * address was used. Empty if it has some.
+ */
 export function unconfigured(configDir: string): string {
   if (hasConfigFiles(configDir)) return "";
   return `; the directory ${configDir} has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")`;
 }
 
-/** Says where Redis is, without its password: its address, or the servers that know the primary. */
+/**
+ * Describes for an error message where Redis is, without its password: the address, or the servers that are asked for
+ * the primary's address.
+ */
 function placeOf(target: RedisTarget): string {
   if ("finder" in target) return `the primary of ${target.finder.servers.map(addressText).join(", ")}`;
   const url = target.url.reveal();

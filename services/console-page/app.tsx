@@ -12,7 +12,7 @@ import { RouteProvider, useFragment } from "./url-fragment.ts";
 
 /** Root component: shows the sign-in form or, once the user has signed in, the page that the URL names. */
 export function App() {
-  // Renders the page again when the user changes the time zone.
+  // Subscribes to changes of the time zone, so that the whole page is rendered again with times in the new zone.
   useZone();
   const route = useFragment();
   const [session, setSession] = useState<SessionView | undefined>();

@@ -76,7 +76,10 @@ export function Frame({ current, onSignedOut, children }: Props) {
   );
 }
 
-/** Returns how many items at a page wait for an operator. */
+/**
+ * Returns the number of items on a page that wait for an operator, such as failed calls. The navigation shows it beside
+ * the page's name.
+ */
 function waitingAt(name: string, overview: Overview): Waiting | undefined {
   if (name === "failed") return { count: failedIn(overview), isAtLeast: false };
   if (name !== "payments") return undefined;
@@ -85,7 +88,10 @@ function waitingAt(name: string, overview: Overview): Waiting | undefined {
   return { count: review.count + disputed.count + count, isAtLeast };
 }
 
-/** Describes the user's role. A console without tokens has one session that never ends, for everyone on its machine. */
+/**
+ * Describes the user's role. A console without tokens has only one session, which never ends: everyone on its machine
+ * uses it.
+ */
 function roleText({ role, ends_at }: SessionView): string {
   if (ends_at === null) return "anyone on this machine";
   return role === "operator" ? "Operator" : "Viewer (read-only)";

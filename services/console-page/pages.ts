@@ -13,15 +13,15 @@ import { PaymentsPage } from "./pages/payments/payments.tsx";
 import { RefusedPage } from "./pages/refused/refused.tsx";
 
 type Page = {
-  /** First part of the page's path in the URL fragment. */
+  /** First part of the path in the URL's fragment, as `failed` in `#/failed`. */
   name: string;
   title: string;
-  /** `g` and then this letter open the page. */
+  /** The page opens when the user presses `g` and then this letter. */
   letter: string;
-  /** A path of SVG in a 20×20 box. */
+  /** Drawing of the icon, as the path of an SVG of 20×20. */
   icon: string;
   component: ComponentType;
-  /** The page of one item. The item's id is the rest of the path. */
+  /** Component that shows one item, such as a call. It is used if more parts follow in the path, which are the item's id. */
   detail?: ComponentType;
 };
 

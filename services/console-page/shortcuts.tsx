@@ -4,12 +4,13 @@ import { Dialog } from "./ui/dialog.tsx";
 import { isNotForPage } from "./ui/key-press.ts";
 import { goTo, linkTo } from "./url-fragment.ts";
 
-/** Time within which the letter must follow `g`. */
+/** Time in ms within which the user must press the letter after `g`. */
 const CHORD_MS = 1500;
 
 /**
- * Handles the keys: `g` and then a letter open a page, `/` focuses the search, `?` opens the help. The `g` is not
- * forgotten if the page is rendered again before the letter is pressed.
+ * Handles the keyboard shortcuts: `g` and then a letter opens a page, `/` focuses the search field, and `?` opens the
+ * help. The listener is added only once. So a `g` is not lost if the page is rendered again before the letter is
+ * pressed.
  */
 export function useShortcuts(onHelp: () => void): void {
   const help = useRef(onHelp);
@@ -35,7 +36,7 @@ function linkForLetter(letter: string): (() => void) | undefined {
   return page && (() => goTo(linkTo([page.name])));
 }
 
-/** Focuses the search field of the current page. On a page without one, opens the search for calls. */
+/** Focuses the search field of the current page. If the page has none, opens the Calls page and focuses its search field. */
 function focusSearch(): void {
   const own = document.querySelector<HTMLInputElement>("input[type=search]");
   if (own !== null) own.focus();

@@ -3,8 +3,9 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import { percentDecoded } from "../../shared/platform/text/percent-decoded.ts";
 
 /**
- * The open page and its filters, from the fragment of the URL: `#/failed?job=0/7`. Browsers do not send the fragment
- * to a server. A URL for a colleague therefore works behind any proxy, and no log records a search.
+ * The open page and its filters. They are in the fragment of the URL, as in `#/failed?job=0/7`, because browsers never
+ * send the fragment to a server. So a URL that an operator sends to a colleague works behind any proxy. Besides, the
+ * logs of proxies do not contain the searches.
  */
 export type Route = { path: readonly string[]; query: URLSearchParams };
 
@@ -15,7 +16,7 @@ export function readRoute(fragment: string): Route {
   return { path: path.split("/").map(decodePart).filter(Boolean), query: new URLSearchParams(query) };
 }
 
-/** Makes a link within the page. A value that is undefined or empty is left out. */
+/** Makes a link to another page of the console. Leaves out query parameters that are undefined or empty. */
 export function linkTo(path: readonly string[], query: Query = {}): string {
   const given = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === "" ? [] : [[name, String(value)]],
@@ -35,7 +36,7 @@ const CurrentRoute = createContext<Route>({ path: [], query: new URLSearchParams
 export const RouteProvider = CurrentRoute.Provider;
 export const useRoute = (): Route => useContext(CurrentRoute);
 
-/** Returns the current route, and follows its changes. */
+/** Returns the route in the URL, and renders the component again when it changes. */
 export function useFragment(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash));
   useEffect(() => {
@@ -46,7 +47,10 @@ export function useFragment(): Route {
   return route;
 }
 
-/** Returns the query of the current page, and a function that changes parts of it. The function drops empty values. */
+/**
+ * Returns the query of the current route, and a function that changes some of its parameters. A parameter that is set
+ * to an empty value is removed.
+ */
 export function useQuery(): [URLSearchParams, (changes: Query) => void] {
   const { path, query } = useRoute();
   const change = (changes: Query) =>

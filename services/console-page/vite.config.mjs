@@ -2,9 +2,9 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
 /**
- * Builds the page as static files, which the console sends with a strict Content-Security-Policy. Nothing is inline,
- * and nothing is loaded from elsewhere. The URLs in the files are relative, so that the page also works below a path of
- * a proxy.
+ * Builds the page as static files. The console sends them with a strict Content-Security-Policy. So the HTML has no
+ * inline script or style, and the page loads nothing from other servers. The URLs in the files are relative, so that
+ * the page also works if a proxy serves it below a path.
  */
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
@@ -19,8 +19,8 @@ export default defineConfig({
     sourcemap: false,
     reportCompressedSize: false,
   },
-  // Makes the build independent of NODE_ENV. With NODE_ENV=test, each JSX element would contain the number of its
-  // source line.
+  // Without this, the build would depend on NODE_ENV. With NODE_ENV=test, for example, each JSX element would contain
+  // the number of its source line.
   mode: "production",
   oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
 });

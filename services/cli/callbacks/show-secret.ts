@@ -11,8 +11,8 @@ import { jsonLine } from "../text.ts";
 export type SecretOptions = { configDir: string; json?: boolean };
 
 /**
- * `postern callbacks show-secret`: prints the secret of a receiver. Other secrets of the configuration are not read,
- * and may be missing.
+ * `postern callbacks show-secret`: prints the secrets with which a receiver verifies callbacks. Reads only [callbacks]
+ * of postern.toml, so the command works even if other secrets of the configuration are missing.
  */
 export function printReceiverSecret(
   deps: ProgramDeps,

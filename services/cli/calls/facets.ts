@@ -7,8 +7,9 @@ import { foundText, type ListOptions, toSearch } from "./list.ts";
 type FacetValue = { facet: string; value: string | null; count: number };
 
 /**
- * `postern calls list --facets`: prints how many matching calls have each value of each facet, such as state or job.
- * Then prints the number of all matching calls.
+ * `postern calls list --facets`: prints counts of the matching calls instead of a list. A facet is a property such as
+ * the state or the job. For each value of each facet, the command prints how many matching calls have it. At the end it
+ * prints the number of all matching calls.
  */
 export function countFacets(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async ({ countCallFacets }) => {

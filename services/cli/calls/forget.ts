@@ -8,8 +8,8 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type ForgetOptions = OperationTarget & { reason: string; yes?: boolean; json?: boolean };
 
 /**
- * `postern calls forget`: deletes all stored data that came from a call's sender. Exit code 1 if nothing is deleted,
- * because the operator did not confirm or the call has not ended.
+ * `postern calls forget`: deletes all stored data of a call that came from its sender, such as the body. Exit code 1 if
+ * nothing is deleted: the operator did not confirm, or the call has not ended yet.
  */
 export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

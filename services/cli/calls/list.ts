@@ -16,8 +16,8 @@ export type ListOptions = Omit<CallSearch, "id"> &
 const PAGE_MAX = 500;
 
 /**
- * `postern calls list`: prints the matching calls, newest first. It searches the queues, failed calls, payments and the
- * history.
+ * `postern calls list`: prints the matching calls, newest first. The search covers calls in the queues, failed calls,
+ * paid calls, and the history of ended calls.
  */
 export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit } = options;
@@ -115,12 +115,15 @@ function wideCells({
   return [attempts?.toString() ?? "-", event ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
 }
 
-/** Returns a call's state as people read it. JSON and --state use the stored name. */
+/** Returns the word for a call's state in output for people. JSON and --state use the name that Redis stores. */
 export function stateWord(state: string): string {
   return state === "active" ? "in flight" : state;
 }
 
-/** Returns a call's last error. Without an error, returns its payment or the sender's id of its delivery. */
+/**
+ * Returns the text of the last column: the call's last error. If there was none, this is its payer and transaction, or
+ * its sender's id of the delivery.
+ */
 function detailOf(call: FoundCallView): string {
   const { state, code, reason, delivery_id: deliveryId, payer, transaction } = call;
   if (code !== null)

@@ -8,8 +8,8 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type ReplayOptions = OperationTarget & { reason: string; json?: boolean };
 
 /**
- * `postern calls replay`: queues a delivered webhook as a new call. Exit code 1 if its body is not kept, or if the
- * call is paid.
+ * `postern calls replay`: runs a delivered webhook again, as a new call with another id. Exit code 1 if Postern has not
+ * kept its body, or if the call is a paid one.
  */
 export function replayCall(
   deps: ProgramDeps,

@@ -6,7 +6,10 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 
 export type RunNowOptions = OperationTarget & { json?: boolean };
 
-/** `postern calls run-now`: runs a delayed call before its time. Exit code 1 if the call is not delayed. */
+/**
+ * `postern calls run-now`: makes a delayed call wait in the queue at once, so that a producer attempts it before its
+ * time. Exit code 1 if the call is not delayed.
+ */
 export function runCallNow(deps: ProgramDeps, named: string, options: RunNowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);

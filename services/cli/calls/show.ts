@@ -14,8 +14,9 @@ import { stateWord } from "./list.ts";
 export type ShowOptions = OperationTarget & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
 /**
- * `postern calls show`: prints the life of one call, or the bytes of its body or result. Exit code 1 if the call is
- * unknown or the bytes are not kept.
+ * `postern calls show`: prints the state of one call and all steps since its creation. With --body-only or
+ * --result-only, prints only the bytes of its body or result. Exit code 1 if the call is unknown, or if these bytes are
+ * not kept.
  */
 export function showCall(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
@@ -55,7 +56,10 @@ function inWords(life: CallLifeView): string {
 
 const FORGOTTEN = "by an operator: the data from its sender was deleted, and the call never runs again";
 
-/** Returns the state of a call. A queued call has the state of its queue entry: waiting, delayed or in flight. */
+/**
+ * Describes the state of a call. For a queued call, this is the state of its entry in the queue, such as waiting,
+ * delayed or in flight.
+ */
 function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
   const since = changedAt === null ? "" : ` since ${withAge(changedAt)}`;
   if (queue === null && state === "queued") return `missing: its queue lost it before it ran${since}`;

@@ -10,7 +10,7 @@ How to load it:
   zsh   source <(postern completion zsh), in ~/.zshrc after compinit
   fish  postern completion fish | source, in ~/.config/fish/config.fish`;
 
-/** Adds `postern completion`. The printed script derives from the declarations of all commands. */
+/** Adds `postern completion`. It makes the script from the declarations of all commands, so the script never misses one. */
 export function addCompletion(program: ProgramCommand, { print, exitWith }: ProgramDeps): void {
   program
     .command("completion")

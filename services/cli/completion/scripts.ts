@@ -37,14 +37,17 @@ function entriesOf(command: Command, path = ""): Entry[] {
   return [own, ...commands.flatMap((each) => entriesOf(each, `${path} ${each.name()}`.trim()))];
 }
 
-/** Returns the values of an option, for each of its names. */
+/** Returns the values that can follow an option: one entry for its short name and one for its long name. */
 function valuesOf({ long, short, required, argChoices = [], flags }: Option): Value[] {
   if (!required) return [];
   const names = [short, long].filter((name) => name != null);
   return names.map((flag) => ({ flag, choices: argChoices, isFile: /<(file|dir)>/.test(flags) }));
 }
 
-/** Returns shell code that finds the command among the words of the command line. */
+/**
+ * Returns a shell loop that finds out which command the user is typing. It joins the words of the command line that are
+ * names of commands, such as `calls list`, in the variable `at`.
+ */
 function walk(entries: readonly Entry[], each: string, word: string): string {
   const paths = entries.filter(({ path }) => path !== "").map(({ path }) => `"${path}"`);
   return `  for ${each}; do

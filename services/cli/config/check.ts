@@ -15,8 +15,9 @@ import { counted, jsonLine } from "../text.ts";
 export type CheckOptions = { configDir: string; online?: boolean; json?: boolean };
 
 /**
- * `postern config check`: prints the problems that a start would find, and starts nothing. Exit code 1 if the chain
- * of a token does not answer.
+ * `postern config check`: prints the problems in the configuration that services would find at their start. Exit code 3
+ * if there are some. With --online it also checks the tokens on the chain, and the exit code is 1 if a chain does not
+ * answer.
  */
 export async function checkConfig(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   const { configDir, online, json } = options;
@@ -53,8 +54,8 @@ async function readConfiguration(
 type Found = TokenFindings & { unknown: string[] };
 
 /**
- * Compares the accepted tokens with their contracts on the chain. `unknown` lists the tokens whose chain does not
- * answer.
+ * Compares the settings of each accepted token with its contract on the chain. `unknown` has a message for each token
+ * whose chain does not answer.
  */
 async function checkTokens({ x402 }: AllConfig): Promise<Found> {
   const { chainOfToken } = await import("../../../shared/chain/chain-of-token.ts");
@@ -77,7 +78,10 @@ async function checkTokens({ x402 }: AllConfig): Promise<Found> {
 type Some = Partial<AllConfig> & Pick<Config, "warnings">;
 type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig> & Pick<OperatorConfig, "operator">;
 
-/** Reads every file that exists. Imports a service's readers only if the service has files. */
+/**
+ * Reads the configuration of all services and collects the problems of all files. Imports the readers for payments and
+ * pricing only if their files exist.
+ */
 async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => !isAbsent(join(dir, name));
   const reads: Read<Some>[] = [readWebhooks, readOperator];
@@ -101,7 +105,7 @@ async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   return Object.assign({}, ...configs, { warnings });
 }
 
-/** Removes duplicates. Several readers read the same file and find the same problems in it. */
+/** Removes duplicates: several readers read the same file, such as postern.toml, and each reports the problems in it. */
 function withoutDuplicates(lines: readonly string[]): string[] {
   return [...new Set(lines)];
 }

@@ -8,18 +8,21 @@ import { fillPath } from "../../../shared/platform/text/fill-path.ts";
 import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 
-/** Thrown if the console does not answer. */
+/** Thrown if the console does not answer a request, for example because it is restarting. */
 export class NoAnswer extends Error {}
 
-/** Deadline of an answer. An answer may be a body of 25 MiB over a slow network, or require reading a chain. */
+/**
+ * Deadline for an answer of the console. It is long: the answer may be a body of 25 MiB over a slow network, or the
+ * console may have to read a chain first.
+ */
 const DEADLINE_MS = 120_000;
 
 /** The console's URL, and the token for it. */
 export type ConsoleTarget = { url: URL; token: Secret | undefined };
 
 /**
- * Creates a client that calls the operations of the console's API. Each operation throws the error in the console's
- * answer, with its code.
+ * Creates a client that performs operations through the console's HTTP API instead of in Redis. If the console answers
+ * with an error, the operation throws an error with the same code and detail.
  */
 export function createConsoleClient(target: ConsoleTarget): Operations {
   const { url } = target;
@@ -91,7 +94,10 @@ function toFile(response: Response): File {
   return { name, pieces: response.body };
 }
 
-/** Makes an error from a problem document. */
+/**
+ * Makes an error from the console's error answer, which is a problem document (RFC 9457). If it is not, the URL may be
+ * wrong, and the error says so.
+ */
 async function refusalOf(response: Response, url: URL): Promise<Error> {
   const problem: unknown = await response.body.json().catch(() => ({}));
   const { code, detail } = problem as { code?: unknown; detail?: unknown };

@@ -6,8 +6,8 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type CloseOptions = OperationTarget & { json?: boolean };
 
 /**
- * `postern endpoints close`: closes an endpoint that `postern endpoints open` opened to receive a secret, even if it is
- * no longer configured. Exit code 1 if it is not open.
+ * `postern endpoints close`: closes an endpoint that `postern endpoints open` has opened to receive the sender's
+ * secret. Also works for an endpoint that is no longer configured. Exit code 1 if the endpoint is not open.
  */
 export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

@@ -64,7 +64,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   addStates(endpoints, deps);
 }
 
-/** Adds the commands that stop an endpoint at all gateways, or start it again. */
+/** Adds the commands `disable`, `hold` and `enable`, which change the state of an endpoint at all gateways. */
 function addStates(endpoints: ProgramCommand, deps: ProgramDeps): void {
   for (const { name, state, says } of STATES)
     endpoints

@@ -7,7 +7,10 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 
 export type ListOptions = OperationTarget & { json?: boolean };
 
-/** `postern endpoints list`: prints the configured endpoints, and others that had requests in the last 24 hours. */
+/**
+ * `postern endpoints list`: prints the configured endpoints. Also prints endpoints that are no longer configured but
+ * had requests in the last 24 hours.
+ */
 export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const { endpoints } = await operations.listEndpoints();

@@ -18,9 +18,10 @@ export type OpenOptions = { configDir: string; minutes: number; json?: boolean }
 const POLL_MS = 250;
 
 /**
- * `postern endpoints open`: opens an endpoint for one handshake, waits for the secret that its sender sends, and prints
- * it. Exit code 1 if no secret arrives, or if another operator opens the endpoint meanwhile. If the command is killed
- * and run again, it prints a secret that arrived between the two runs.
+ * `postern endpoints open`: for senders that create the secret themselves and send it in a handshake, their first
+ * request. Lets the endpoint accept one handshake, waits for it, and prints the secret. Exit code 1 if no secret
+ * arrives in time, or if another operator opens the endpoint while this command waits. If the command is killed and run
+ * again, it prints a secret that arrived between the two runs.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, note, printError } = deps;

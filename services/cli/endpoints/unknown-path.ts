@@ -25,8 +25,8 @@ function whyNotListed(path: string, paths: readonly string[]): string | undefine
 }
 
 /**
- * Checks the path of a filter. Returns the problem if no configured endpoint has this path, and undefined if one has
- * it. If no endpoint is configured, every path is accepted, because commands with such a filter also run without
+ * Checks a path by which the user filters a list. Returns the problem if no configured endpoint has this path, and
+ * otherwise undefined. If no endpoint is configured, every path is accepted: the command may run on a machine without
  * webhooks.toml.
  */
 export function whyNoneAt(path: string | undefined, paths: readonly string[]): string | undefined {
@@ -34,8 +34,9 @@ export function whyNoneAt(path: string | undefined, paths: readonly string[]): s
 }
 
 /**
- * Checks the path of a filter by `whyNoneAt`. If there is a problem, prints it and returns the exit code. Call this
- * only if the filter found nothing: an endpoint that is no longer configured may still have calls.
+ * Checks a path by which the user filtered a list (`whyNoneAt`). If no configured endpoint has it, prints that and
+ * returns the exit code. Call this only if the list is empty, because an endpoint that is no longer configured may
+ * still have calls.
  */
 export async function refuseUnknownPath(
   { printError }: ProgramDeps,

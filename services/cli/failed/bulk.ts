@@ -14,7 +14,7 @@ import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
 import { doneText, exitCode, type Outcome, report, selectedCount } from "./report.ts";
 
-/** Options that replay and discard share. */
+/** Options that `postern failed replay` and `postern failed discard` share. */
 export type BulkOptions = FilterOptions &
   OperationTarget & {
     all?: boolean;
@@ -24,19 +24,23 @@ export type BulkOptions = FilterOptions &
     quiet?: boolean;
   };
 
-/** Differences between replay and discard. */
+/** Properties in which `postern failed replay` and `postern failed discard` differ. */
 type BulkKind = {
   action: BulkAction;
   force: boolean;
   reason: string | undefined;
-  /** Options such as --force, repeated in the printed command that continues the operation. */
+  /**
+   * Options such as --force. If the operation does not finish, the command prints a command line that continues it, and
+   * repeats these options there.
+   */
   flags: readonly string[];
   isConfirmed: (counted: FailedBulkView) => Promise<boolean>;
 };
 
 /**
- * Counts the calls first, then replays or discards them. Without ids and --until, it selects only calls that failed
- * before the command started. If calls remain, it prints a command that continues with the same --until.
+ * Counts the selected calls, asks for confirmation if necessary, and then replays or discards them. If the user gave
+ * neither ids nor --until, selects only calls that failed before the command started. If calls remain, for example
+ * after Ctrl-C, prints a command line that continues with the same selection.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
   return withStopSignal((stopped) => {
@@ -88,13 +92,16 @@ function runUntil(
   });
 }
 
-/** Completes prefixes to full ids. If no ids are given, excludes calls that fail from now on. */
+/**
+ * Replaces prefixes of ids by the full ids. If no ids are given, sets --until to now, so that calls that fail later are
+ * not selected.
+ */
 async function resolveSelection(operations: Operations, given: BulkOptions): Promise<BulkOptions> {
   if (given.call === undefined) return { ...given, until: given.until ?? systemClock() };
   return { ...given, call: await callIdsOf(operations, given.call) };
 }
 
-/** Returns a function that starts the bulk operation. With `isDry`, the operation only counts the calls. */
+/** Returns a function that starts the bulk operation. With `isDry`, the operation only counts the calls and changes none. */
 function createBegin(operations: Operations, options: BulkOptions, { action, force, reason }: BulkKind) {
   const { concurrency, limit } = options;
   const { ids, ...filter } = toFilter(options);

@@ -96,7 +96,7 @@ function addDiscard(failed: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** Adds the options that replay and discard share. */
+/** Adds the options that `replay` and `discard` share. */
 function addBulkOptions(command: ProgramCommand): ProgramCommand {
   return addFilterOptions(command, limitOption(0, "select at most n calls; 0 selects all"))
     .addArgument(callIds())

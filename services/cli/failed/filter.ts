@@ -7,7 +7,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import type { ProgramCommand } from "../command.ts";
 import { collectCallId, parseCode, parseJobKey, sinceOption, untilOption, wholeNumber } from "../options.ts";
 
-/** Options with which `list`, `replay` and `discard` select calls. */
+/** Options with which `postern failed list`, `replay` and `discard` select failed calls. */
 export type FilterOptions = {
   origin?: Origin;
   endpoint?: string;

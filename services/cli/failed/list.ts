@@ -57,7 +57,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
   });
 }
 
-/** Returns the named failed calls that match the filter, newest first. */
+/** Returns those of the named calls that have failed and match the filter, newest first. */
 async function readNamed(
   { getFailed }: Operations,
   ids: readonly string[],

@@ -1,13 +1,16 @@
 import type { PaidSum, TokenAmount } from "../../../shared/console/paid-sum.ts";
 import { amountOf } from "../payments/list.ts";
 
-/** Words for sentences before a discard, and after it. */
+/** Verbs for sentences about the payments, in the question before a discard and in the report after it. */
 const TENSES = {
   before: { one: "is", many: "are", due: "become due" },
   after: { one: "was", many: "were", due: "are due (postern refunds list)" },
 } as const;
 
-/** Describes the payments for some calls in a few lines. Returns no lines if no call was paid. */
+/**
+ * Says in a few lines how many of the selected calls were paid, and which refunds a discard makes due. Returns no lines
+ * if no call was paid. With `isAtLeast`, the numbers are only lower limits.
+ */
 export function paidLines(paid: PaidSum | null, tense: keyof typeof TENSES, isAtLeast = false): string[] {
   if (paid === null) return [];
   const { one, many, due } = TENSES[tense];

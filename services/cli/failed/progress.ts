@@ -8,12 +8,12 @@ type ProgressDisplay = {
   end(): void;
 };
 
-/** Says how many calls of a bulk operation are done. */
+/** Formats the number of calls that a bulk operation has processed. */
 type DoneText = (done: number, total: number) => string;
 
 /**
- * Shows the progress of a bulk operation on stderr. A screen gets a bar, and other outputs one line for each tenth of
- * a long operation. With -o json nothing is shown, because the final JSON has all the numbers.
+ * Shows the progress of a bulk operation on stderr. On a screen this is a bar. In a file or pipe it is one line for
+ * each tenth of a long operation. With -o json or --quiet it shows nothing.
  */
 export function createProgress(
   { terminal, note }: ProgramDeps,
@@ -44,7 +44,7 @@ export function createProgressBar(redraw: (line: string) => void, clock = system
   };
 }
 
-/** A bulk operation with fewer calls ends too soon to need progress lines. */
+/** Minimum number of calls for progress lines. A bulk operation with fewer calls ends soon anyway. */
 const LONG_RUN_CALLS = 100;
 
 /** Prints a line for each tenth of a long bulk operation. */

@@ -3,7 +3,10 @@ import { type BulkOptions, runBulk } from "./bulk.ts";
 
 export type ReplayOptions = BulkOptions & { force?: boolean; reason?: string };
 
-/** `postern failed replay`: returns failed calls to the queue, with a new set of attempts and the same ids. */
+/**
+ * `postern failed replay`: puts failed calls into the queue again. They keep their ids, and their attempts are counted
+ * from 1 again.
+ */
 export function replayFailed(deps: ProgramDeps, options: ReplayOptions): Promise<number> {
   const { force = false, reason } = options;
   return runBulk(deps, options, {

@@ -16,7 +16,10 @@ export type Outcome = {
   interrupted: boolean;
 };
 
-/** Returns the number of counted calls that will be replayed or discarded. The other counted calls need `force`. */
+/**
+ * Returns how many of the counted calls will be replayed or discarded. The others match too, but are so old that only
+ * `--force` replays them.
+ */
 export function selectedCount({ matched, needs_force_count }: FailedBulkView): number {
   return (matched ?? 0) - (needs_force_count ?? 0);
 }
@@ -43,8 +46,8 @@ export function report(
 }
 
 /**
- * Makes the error to print from its text. The error has a code if only one call was named, and the reason why that call
- * is missing has a code.
+ * Makes the error to print. Usually this is only text. If the command named one call and that call is not among the
+ * failed ones, the error also has the code that says why.
  */
 function toProblem(text: string, { counted: { missing, matched } }: Outcome): string | AppError {
   const [only, ...others] = missing;
@@ -52,7 +55,7 @@ function toProblem(text: string, { counted: { missing, matched } }: Outcome): st
   return isAlone && isErrorCode(only.code) ? new AppError(only.code, { reason: text }) : `${text}\n`;
 }
 
-/** Returns the JSON of the bulk operation, or that of the count if no operation was started. */
+/** Returns the output for -o json: the outcome of the bulk operation, or only the count if no operation was started. */
 function toJson({ counted, result, interrupted }: Outcome, dryRun: boolean, resume: string | undefined) {
   return { ...(result ?? counted), dry_run: dryRun, interrupted, resume };
 }

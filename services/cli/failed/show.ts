@@ -20,7 +20,7 @@ export function showFailed(deps: ProgramDeps, named: string, options: ShowOption
       return EXIT.ok;
     }
     const call = await operations.getFailed({ call_id: id });
-    // Without metadata the stored data cannot be read as a call, so its body is unknown.
+    // If there is no metadata, the stored data cannot be parsed as a call, and no body can be read from it.
     const body = call.metadata !== undefined ? await readBody() : undefined;
     if (options.json)
       deps.print(jsonLine({ ...call, ...(body && { body_base64: body.toString("base64") }) }));

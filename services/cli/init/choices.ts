@@ -6,7 +6,7 @@ import { ruleText } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";
 
-/* Collects the choices for a new configuration from options, and asks about the missing ones. */
+/* Collects the choices for a new configuration from the command's options, and asks the user for those that no option gives. */
 
 export type Choices = {
   job: number;
@@ -121,7 +121,7 @@ function recipientProblem({ network, payTo }: InitOptions): string | undefined {
   throw optionError("--pay-to <address>", payTo, ruleText(rule, "0x7099…"));
 }
 
-/** Makes an error in the same form as errors about other command-line values. */
+/** Makes an error that reads like commander's errors about invalid option values. */
 function optionError(option: string, given: string | undefined, rule: string): Error {
   return new Error(`option '${option}' value '${given}' is invalid: ${rule}`);
 }

@@ -10,7 +10,10 @@ export type NewFile = { name: string; text: string; isSecret?: boolean };
 
 export const SECRETS = "secrets";
 
-/** Returns the files for these choices. `schema` is the path from the directory to the JSON Schemas, if they exist. */
+/**
+ * Returns the files of a new configuration with these choices. `schema` is the relative path from the directory to
+ * Postern's JSON Schemas, which editors use to check the files. Undefined if there are no schemas.
+ */
 export function filesFor(choices: Choices, schema: string | undefined, deploymentId: string): NewFile[] {
   const { webhooks, payments } = choices;
   const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
@@ -30,8 +33,8 @@ export function filesFor(choices: Choices, schema: string | undefined, deploymen
 type Toml = (name: string, text: string) => NewFile;
 
 /**
- * Makes a file with a secret, and the reference to it. The path is relative to the configuration directory, so that
- * the directory can be moved or mounted elsewhere.
+ * Makes a file with a secret, and the text with which a TOML file refers to it. The path in this text is relative to
+ * the configuration directory, so that the directory can be moved or mounted elsewhere.
  */
 function secretFile(name: string, value: string): { file: NewFile; reference: string } {
   const file = { name: `${SECRETS}/${name}`, text: `${value}\n`, isSecret: true };
@@ -95,7 +98,10 @@ ${lines.join("\n")}
   return [...files, toml("webhooks", text)];
 }
 
-/** Makes the credentials of a sender. The operator must replace them if the sender provides its own. */
+/**
+ * Makes new credentials for a sender, and the lines that configure them. If the sender creates its own credentials, the
+ * operator must replace the new ones with these.
+ */
 function credentialsOf(name: string, preset: Preset | undefined) {
   const proofs = (preset?.endpoint.handshakes ?? []).flatMap(({ proof }) =>
     typeof proof === "object" ? [proof] : [],

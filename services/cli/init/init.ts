@@ -16,8 +16,9 @@ import { filesFor, type NewFile, SECRETS } from "./files.ts";
 import type { InitOptions } from "./init-options.ts";
 
 /**
- * `postern init`: writes a configuration and checks it. Existing files are overwritten only after confirmation.
- * Existing secrets and the deployment's id are kept. Exit code 1 if the operator quits; then nothing is written.
+ * `postern init`: writes a new configuration and checks it. Overwrites existing files only with --force or if the
+ * operator confirms, and even then keeps existing secrets and the deployment's id. Exit code 1 if the operator quits.
+ * Nothing is written then.
  */
 export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
   const { terminal, print, say, printError } = deps;
@@ -51,8 +52,8 @@ function reportQuit(printError: ProgramDeps["printError"]): number {
 }
 
 /**
- * Reads the deployment's id from a configuration that will be overwritten. The id must stay the same, because the
- * data in Redis contains it.
+ * Reads the deployment's id from a configuration that will be overwritten. The new configuration must have the same id.
+ * The data in Redis contains it, and services refuse data with another id.
  */
 function deploymentIn(dir: string): string | undefined {
   const path = join(dir, "postern.toml");

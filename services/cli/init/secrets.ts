@@ -8,7 +8,7 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** Makes a secret for Standard Webhooks. */
+/** Makes a secret in the format of Standard Webhooks: `whsec_` and base64. */
 export function newWhsec(): string {
   return `whsec_${randomBytes(32).toString("base64")}`;
 }
@@ -24,8 +24,9 @@ export function newSecretFor(preset: Preset | undefined): string {
 }
 
 /**
- * Functions that make a secret. The first secret that fits the sender's signatures is used. A generated public key is
- * a placeholder: the operator must replace it with the sender's own key, so its private half is discarded.
+ * Functions that make a secret, each in another format. `newSecretFor` uses the first one whose secret is valid for the
+ * sender's signatures. If the sender signs with a private key, the secret is a public key. It is only a placeholder,
+ * which the operator must replace with the sender's public key. So its private key is not kept.
  */
 const FORMS: readonly (() => string)[] = [
   newSecret,

@@ -7,7 +7,7 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 
 export type JobOptions = OperationTarget & { json?: boolean };
 
-/** `answer` is printed with -o json, `line` otherwise. */
+/** Outcome of the action on one job. With -o json the command prints `answer`, and otherwise `line`. */
 type Outcome = { answer: object; isDone: boolean; line: string };
 
 export type Reached = Pick<JobChange, "partitions">;
@@ -17,7 +17,10 @@ export function isEverywhere({ partitions }: Reached): boolean {
   return partitions === undefined || partitions.unreached.length === 0;
 }
 
-/** Does one action on each of these jobs. Exit code 1 if it failed or changed nothing on at least one job. */
+/**
+ * Performs one action, such as a pause, on each of these jobs. Exit code 1 if the action changed nothing on at least
+ * one job, or did not reach all its partitions.
+ */
 export function forEachJob(
   deps: ProgramDeps,
   names: readonly string[],
@@ -39,7 +42,10 @@ export function forEachJob(
   });
 }
 
-/** Says how many partitions the change has reached, and what will happen in the others. Empty if it reached all. */
+/**
+ * Says how many partitions the change has reached. `later` says what will happen in the partitions that cannot be
+ * reached now. Empty if the change has reached all.
+ */
 export function partitionsText({ partitions }: Reached, later: string): string {
   const { of: all = 0, unreached = [] } = partitions ?? {};
   if (unreached.length === 0) return "";
@@ -48,7 +54,10 @@ export function partitionsText({ partitions }: Reached, later: string): string {
   return ` in ${all - unreached.length} of ${all} partitions; ${away}, and ${are} ${later}`;
 }
 
-/** Returns the job's name. If it is a callback receiver whose name has no port, adds the receiver's ports. */
+/**
+ * Returns the job's name. In this list, a receiver of callbacks is a job with the name `callback/HOST`. If its
+ * callbacks go to several ports, adds the ports.
+ */
 export function nameWithPorts({ job, ports = [] }: JobView): string {
   return ports.length > 1 ? `${job} (ports ${ports.join(" and ")})` : job;
 }

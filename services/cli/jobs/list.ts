@@ -11,8 +11,8 @@ export type ListOptions = OperationTarget & { json?: boolean };
 const PAGE_MAX = 500;
 
 /**
- * `postern jobs list`: prints each job that has a queue or a setting, with its counts over all origins, its limits
- * and its pause.
+ * `postern jobs list`: prints each job that has calls or a setting such as a pause. Each line has the numbers of its
+ * calls in each state, over all origins, and its limits and pause.
  */
 export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

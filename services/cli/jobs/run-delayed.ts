@@ -4,8 +4,8 @@ import { counted } from "../text.ts";
 import { forEachJob, isEverywhere, type JobOptions, nameWithPorts, partitionsText } from "./each-job.ts";
 
 /**
- * `postern jobs run-delayed`: runs the delayed calls of these jobs before their time. Exit code 1 if one of the jobs
- * has no delayed call, or if a partition cannot be reached.
+ * `postern jobs run-delayed`: makes the delayed calls of these jobs wait in the queue at once. So producers attempt
+ * them before their time. Exit code 1 if one of the jobs has no delayed call, or if a partition cannot be reached.
  */
 export function runDelayedCalls(
   deps: ProgramDeps,

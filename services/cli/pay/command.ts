@@ -9,7 +9,10 @@ const ENVIRONMENT = `
 Environment variables:
   POSTERN_PAYER_KEY  private key of the payer: 64 hex digits, with or without 0x`;
 
-/** Adds `postern pay` with its options. The payer's key comes only from the environment. */
+/**
+ * Adds `postern pay` with its options. No option takes the payer's private key, because other users of the machine can
+ * read the command line. It comes from an environment variable.
+ */
 export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("pay")
@@ -58,7 +61,7 @@ function parseJob(text: string): URL | string {
   );
 }
 
-/** Ends the command if the job is named without a gateway, or given by its URL with one. */
+/** Ends the command with a usage error unless the job is given by its URL alone, or by its name together with --gateway. */
 function requireOneJobUrl(command: ProgramCommand, job: URL | string, { gateway }: PayOptions): void {
   if (typeof job !== "string" && gateway !== undefined)
     usageError(command, "--gateway cannot be used with the URL of a job");

@@ -5,12 +5,12 @@ import { PayFailure } from "./purchase.ts";
 
 type Listed = { service_id: number; job_index: number; name: string };
 
-/** Limit on the pages read from a gateway's list of jobs. A page has a hundred jobs. */
+/** Maximum number of pages that are read from a gateway's list of jobs. A page has a hundred jobs. */
 const PAGES_MAX = 100;
 
 /**
- * Returns the URL of the job that the gateway sells under this name. The URL keeps the gateway's host as the user gave
- * it. Throws PayFailure if the job is not found.
+ * Returns the URL of the job that the gateway sells under this name. The URL is made from the gateway's URL as the user
+ * gave it, and the numbers of the job in the gateway's list. Throws PayFailure if the job is not found.
  */
 export async function findJob(gateway: URL, name: string, deadline: number): Promise<URL> {
   const base = `${gateway.origin}${gateway.pathname.replace(/(?:\/x402)?\/?$/, "")}`;
@@ -38,7 +38,7 @@ async function readPage(url: URL, deadline: number): Promise<{ jobs: Listed[]; i
   return { jobs: jobs.filter(isListed), isLast: typeof next !== "string" };
 }
 
-/** Whether the entry is a job that can be bought by its name. Other entries of the list are ignored. */
+/** Whether an entry of the gateway's list has all that is needed to buy the job by its name. Other entries are ignored. */
 function isListed(job: unknown): job is Listed {
   if (typeof job !== "object" || job === null) return false;
   const { service_id, job_index, name } = job as Partial<Listed>;

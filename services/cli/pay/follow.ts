@@ -8,18 +8,21 @@ import type { ReportStep } from "./send.ts";
 import { type WatchOutcome, watch } from "./watch.ts";
 
 type FollowOptions = {
-  /** The result token, if the answer had one. Without the token, the gateway shows no progress. */
+  /**
+   * The result token, if the gateway's answer contained one. Without it, the gateway shows only the state of the call
+   * and no progress.
+   */
   token: string | undefined;
   /** Unix ms. */
   deadline: number;
   report: ReportStep;
-  /** The terminal on which a progress bar is drawn. Undefined if none is drawn. */
+  /** The terminal on which a progress bar is drawn. If undefined, progress is printed as lines. */
   screen: Pick<Terminal, "redraw"> | undefined;
 };
 
 /**
- * Follows a paid call until it ends or the deadline passes. Prints the call's states and the progress of a long job,
- * and writes the outcome into `purchase`. Throws PayFailure if the job did not run in time, or has failed.
+ * Watches a paid call until it ends or the deadline passes. Prints each state of the call and the progress of a long
+ * job, and writes the outcome into `purchase`. Throws PayFailure if the job did not run in time, or has failed.
  */
 export async function followCall(
   url: URL,
@@ -115,8 +118,8 @@ function hasEnded(state: string | undefined): boolean {
 }
 
 /**
- * Polls a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the
- * last state read.
+ * Polls the gateway for a call's state, until the call ends or the deadline passes. Used if the gateway offers no event
+ * stream (watch.ts). Resolves with the last state that it read.
  */
 async function poll(
   url: URL,
@@ -140,14 +143,15 @@ async function readState(url: URL, deadline: number): Promise<string | undefined
 }
 
 /**
- * Returns a URL from an answer, with its host replaced by the host of the paid URL. No other host is trusted, and the
- * gateway may name a public host that this machine cannot reach. Returns undefined if the text is not a URL.
+ * Returns a URL from the gateway's answer, but with the host of the URL that was paid. The user has chosen only that
+ * host, so requests with a token must not go to another. Besides, the answer may name a public host that this machine
+ * cannot reach. Returns undefined if the text is not a URL.
  */
 export function onPaidOrigin(named: string, paid: URL): URL | undefined {
   if (!URL.canParse(named, paid.href)) return undefined;
   const { pathname, search } = new URL(named, paid.href);
   const url = new URL(paid.origin);
-  // The path is assigned, because the URL parser would read a path that begins with two slashes as a host.
+  // `new URL(pathname, paid)` would read a path that begins with two slashes as a host. So the path is assigned instead.
   url.pathname = pathname;
   url.search = search;
   return url;

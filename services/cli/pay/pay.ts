@@ -48,8 +48,9 @@ export type PayOptions = BodyOptions & {
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
 /**
- * Runs `postern pay`: buys one job, by its URL or its name. Resolves with 0 once the output is printed, or the job has
- * ended without a kept output. With --wait 0, resolves with 0 once the call is accepted.
+ * `postern pay`: buys one call of a job, which the user names by its URL or its name. Resolves with 0 once the output
+ * is printed. Also resolves with 0 if the job has ended but keeps no output, and with --wait 0 once the call is
+ * accepted.
  */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
@@ -120,7 +121,10 @@ type Trade = {
   printError: ProgramDeps["printError"];
 };
 
-/** Requests the price, pays, and waits for the job's output unless --wait is 0. Writes each step's data into `purchase`. */
+/**
+ * Requests the price, pays, and waits for the job's output unless --wait is 0. Writes the data of each step into
+ * `purchase`, so that a failure can report the steps before it.
+ */
 async function buy(
   trade: Trade,
   options: PayOptions,
@@ -183,8 +187,8 @@ async function buy(
 }
 
 /**
- * Waits for the output. If the user interrupts the wait, prints how to fetch the output later, and ends the process by
- * the same signal.
+ * Waits for the output. If the user presses Ctrl-C during the wait, prints the command that fetches the output later.
+ * Then ends the process by the same signal. Used with --quiet, because the hint was not printed before the wait.
  */
 async function withHintOnInterrupt<Result>(
   { printError }: Trade,
@@ -199,7 +203,10 @@ async function withHintOnInterrupt<Result>(
   return wait().finally(() => process.off("SIGINT", onSignal));
 }
 
-/** Whether the answer to the paid request is the job's output. Sellers that do not queue calls send the output at once. */
+/**
+ * Whether the answer to the paid request is already the job's output. Postern's gateway queues the call and answers 202
+ * with its id. Other sellers may run the job at once and answer with its output.
+ */
 function isOutput(answer: Answer): boolean {
   return isSuccess(answer) && (answer.status !== 202 || textIn(answer, "call_id") === undefined);
 }
@@ -234,8 +241,8 @@ function howToFetch({ resultUrl, resultToken }: Purchase, program: string): stri
 }
 
 /**
- * Follows the call to its end, and fetches its output. The 202 answer to a repeated payment has no result token, so the
- * payer then signs in to get the output.
+ * Watches the call until it ends, and fetches its output. If the payment was sent repeatedly, the 202 answer has no
+ * result token. `fetchResult` then signs in with the payer's key to get the output.
  */
 async function awaitOutput(
   answer: Answer,
@@ -277,7 +284,10 @@ function noResult(report: ReportStep): undefined {
   report("no_result", { reason }, `no result: ${reason}\n`);
 }
 
-/** Requests the 402 answer with the price. The price does not depend on the body, so no body is sent. */
+/**
+ * Requests the job without a payment, to get the 402 answer with the price. Sends no body, because the price does not
+ * depend on it.
+ */
 async function requestPrice(url: URL, headers: Record<string, string>, deadline: number): Promise<Answer> {
   const answer = await post({ url, headers, body: undefined }, deadline).catch((cause: unknown) => {
     const reason = `cannot get the price from ${url.host}: ${reasonOf(cause)}`;
@@ -288,7 +298,10 @@ async function requestPrice(url: URL, headers: Record<string, string>, deadline:
   throw new PayFailure("refused", { reason });
 }
 
-/** Explains how to send the same payment again after an unknown outcome, so that no user takes the outcome for "not paid". */
+/**
+ * Explains that the outcome of the payment is unknown, and how to send the same payment again. Otherwise a user could
+ * believe that nothing was paid, and pay twice.
+ */
 function explainRepeat(
   { message, statusUrl }: PayFailure,
   until: string,

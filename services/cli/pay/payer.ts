@@ -8,7 +8,10 @@ import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 
 type SignedPayment = {
-  /** Every attempt sends these same headers, so that all attempts are one payment. */
+  /**
+   * Headers with the signed payment. Every attempt sends exactly these headers, so that the gateway charges for one
+   * payment only.
+   */
   headers: Record<string, string>;
   nonce: string;
   /** Unix seconds. */
@@ -17,7 +20,10 @@ type SignedPayment = {
 
 export type Payer = ReturnType<typeof createPayer>;
 
-/** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009 or Permit2. */
+/**
+ * Creates a payer, which chooses one of the gateway's offers and signs a payment for it. It uses the official client of
+ * x402 version 2. The payment is an EIP-3009 or a Permit2 authorization.
+ */
 export function createPayer(key: Secret) {
   const account = privateKeyToAccount(hexPrivateKey(key.reveal()));
   const scheme = new ExactEvmScheme(account);
@@ -37,7 +43,10 @@ export function createPayer(key: Secret) {
       }
     },
 
-    /** Reads the settlement in an answer's payment response header. Undefined if the header is missing. */
+    /**
+     * Reads the payment response header of an answer, which describes the settled payment. Undefined if the header is
+     * missing.
+     */
     readResponse(headers: Headers): object | undefined {
       try {
         return http.getPaymentSettleResponse((name) => headers.get(name));
@@ -66,8 +75,8 @@ export function createPayer(key: Secret) {
 }
 
 /**
- * Transfer methods that the client can sign. `member` names the signed part of the payload, and `end` the field in it
- * with the expiry.
+ * Transfer methods that the client can sign. `member` is the name of the signed object in the payload. `end` is the
+ * name of the field in it that has the expiry.
  */
 const METHODS: ReadonlyMap<unknown, Method> = new Map([
   ["eip3009", { member: "authorization", end: "validBefore" }],
@@ -84,7 +93,7 @@ function signedIn(payload: object, { member, end }: Method): Pick<SignedPayment,
 type Limits = {
   /** Highest price in tokens, as a decimal number. */
   max: string;
-  /** Decimals of tokens that the client does not know, by lower-case address. */
+  /** Number of decimals of tokens that the x402 client does not know, by the token's address in lower case. */
   tokens: Readonly<Record<string, number>>;
 };
 
@@ -98,7 +107,7 @@ type Price = {
   cap: bigint;
 };
 
-/** The scheme that the client supports, and the tokens that it knows. */
+/** Payment scheme that the x402 client supports, and a lookup of the tokens that it knows. */
 type ClientSupport = {
   scheme: string;
   tokenOf(offer: PaymentRequirements): { symbol: string; decimals: number } | undefined;
@@ -113,7 +122,10 @@ function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: Client
   throw new PayFailure("refused", { reason });
 }
 
-/** Longest validity of a payment that the client signs. No settlement needs longer. */
+/**
+ * Longest validity of a payment that this command signs. A longer one would only give a dishonest seller more time: no
+ * settlement takes an hour.
+ */
 const TIMEOUT_SECONDS_MAX = 3600;
 
 function toPrice(

@@ -2,7 +2,7 @@ import type { PaymentRequirements } from "@x402/fetch";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 import { facts, plain } from "../text.ts";
 
-/** The data of a purchase that is known so far. */
+/** The data of a purchase, as far as it is known. Each step adds its data. */
 export type Purchase = {
   /** URL of the job. Absent if the gateway sells no job of this name. */
   url?: string;
@@ -18,15 +18,15 @@ export type Purchase = {
   callId?: string | undefined;
   transaction?: string | undefined;
   receipt?: Receipt;
-  /** The signed receipt as the answer contains it, for `postern receipt verify`. */
+  /** The signed receipt, unchanged as in the answer, so that `postern receipt verify` can check it. */
   signedReceipt?: unknown;
   statusUrl?: string | undefined;
   followedUrl?: string;
-  /** URL of the job's output, with the host of the paid URL. */
+  /** URL of the job's output, on the host that was paid. */
   resultUrl?: string | undefined;
   resultToken?: string | undefined;
   state?: string | undefined;
-  /** The headers of the signed payment, if it must be sent again. */
+  /** The headers of the signed payment. Set only if the outcome is unknown, so that the user can send the same payment again. */
   paymentHeaders?: Record<string, string>;
 };
 
@@ -82,7 +82,10 @@ export function toReceipt(inBody: unknown, inHeader: object | undefined): Receip
   return Object.fromEntries(known) as Receipt;
 }
 
-/** Formats a receipt for people. The amount is in tokens if it equals the price, because only the price's decimals are known. */
+/**
+ * Formats a receipt for people. Only the decimals of the price's token are known. So the amount is in whole tokens if
+ * it equals the price, and otherwise in smallest units.
+ */
 export function receiptText(
   { symbol, asset, ...receipt }: Receipt,
   { price, offer }: Pick<Purchase, "price" | "offer">,
@@ -110,7 +113,7 @@ export function receiptText(
  */
 type Outcome = "refused" | "unknown" | "accepted" | "injected" | "failed";
 
-/** Thrown if a purchase ends without the job's output. Its message is a sentence for the payer. */
+/** Thrown if a purchase ends without the job's output. The message is a text for the payer. */
 export class PayFailure extends Error {
   override readonly name = "PayFailure";
   readonly outcome: Outcome;

@@ -7,8 +7,9 @@ import { PayFailure } from "./purchase.ts";
 const COMPILE_MS = 1000;
 
 /**
- * Throws PayFailure if the job at this URL publishes an input schema that the body does not match. A schema that cannot
- * be fetched or read does not stop the purchase, because the gateway checks the body itself.
+ * Throws PayFailure if the job publishes an input schema that the body does not match. The check runs before the
+ * payment, so that the payer does not sign for a request that the gateway would refuse. If the schema cannot be fetched
+ * or read, the purchase continues, because the gateway checks the body too.
  */
 export async function requireMatchingBody(
   url: URL,
@@ -25,7 +26,10 @@ export async function requireMatchingBody(
   throw new PayFailure("refused", { reason });
 }
 
-/** Compares the body with the schema. A stranger wrote the schema, so there is a time limit on compiling it. */
+/**
+ * Compares the body with the schema. The time to compile the schema is limited, because it comes from the seller and
+ * could be made to take very long.
+ */
 function mismatchWith({ status, headers, json }: Answer, body: Uint8Array): Mismatch | undefined {
   const isSchema = headers.get("content-type")?.startsWith("application/schema+json");
   if (status !== 200 || !isSchema || JSON.stringify(json).length > INPUT_BYTES_MAX) return undefined;

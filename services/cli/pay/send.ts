@@ -4,7 +4,7 @@ import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http
 import { CALL_FAILED } from "../result/fetch.ts";
 import { PayFailure } from "./purchase.ts";
 
-/** Reports a step: one JSON object with -o json, and otherwise a text for people. */
+/** Prints a step of the purchase: as one JSON object with -o json, and otherwise as text for people. */
 export type ReportStep = (step: string, fields: object, text: string) => void;
 
 const WAIT_MS_MIN = 200;
@@ -12,9 +12,10 @@ const WAIT_MS_MAX = 30_000;
 const WAIT_MS_OTHERWISE = 1000;
 
 /**
- * Repeats a paid request until an answer is final. Every attempt sends exactly the same request, so that the gateway
- * charges it only once. At the deadline (unix ms), resolves with the last answer if no attempt can have been charged,
- * and throws PayFailure otherwise. Throws the signal's reason when the signal is aborted.
+ * Sends the request with the payment until an answer is final. Every attempt sends exactly the same request, so that
+ * the gateway charges only once. If there is no final answer at the deadline (unix ms), the result depends on the
+ * attempts. If none can have been charged, resolves with the last answer, and otherwise throws PayFailure. Throws the
+ * signal's reason when the signal is aborted.
  */
 export async function sendUntilAnswered(
   request: Post,
@@ -41,7 +42,7 @@ export async function sendUntilAnswered(
   }
 }
 
-/** Describes an attempt without a final answer. `refusal` is set if the attempt charged nothing. */
+/** Describes an attempt that got no final answer. `refusal` is the answer if it shows that nothing was charged. */
 function describeAttempt(answer: Answer | string) {
   if (typeof answer === "string") return { reason: answer, waitMs: WAIT_MS_OTHERWISE };
   return {
@@ -52,7 +53,10 @@ function describeAttempt(answer: Answer | string) {
   };
 }
 
-/** Codes of final answers. A repeat would not help, because an operator must decide, or the paid call has failed. */
+/**
+ * Codes of errors that are final although their status is one that usually asks for a repeat. In these cases an
+ * operator must decide about the payment, or the paid call has failed.
+ */
 const FINAL: readonly unknown[] = ["payment.in_review", CALL_FAILED];
 
 function isInconclusive({ status, json }: Answer): boolean {
@@ -64,8 +68,9 @@ type OpenCode = {
 }[ErrorCode];
 
 /**
- * Says for each code whether a gateway may answer with it after the claim of the payment. Before the claim, nothing is
- * charged.
+ * Says for each code whether the gateway may have claimed the payment before it answered with this code. The claim
+ * stores the payment, and only then is it sent to be settled. So nothing was charged if the gateway answered before the
+ * claim.
  */
 const MAY_FOLLOW_CLAIM: Readonly<
   Record<Extract<OpenCode, `${"payment" | "price" | "caller"}.${string}`>, boolean>
@@ -90,8 +95,8 @@ function retryAfterMs({ headers }: Answer): number {
 }
 
 /**
- * Runs the payment, and lets the user interrupt it. The first Ctrl-C aborts the signal with a PayFailure of outcome
- * `unknown`, because the payment may have been made. The second Ctrl-C ends the process.
+ * Runs `work`, which sends the payment, so that the user can interrupt it. The first Ctrl-C aborts the signal with a
+ * PayFailure. Its outcome is `unknown`, because the payment may have been made. The second Ctrl-C ends the process.
  */
 export async function interruptible<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController();

@@ -4,15 +4,15 @@ import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { readEvents, type StreamState } from "../read-event-stream.ts";
 import { plain } from "../text.ts";
 
-/** The outcome of following a call's event stream. */
+/** Outcome of watching a call by its event stream. */
 export type WatchOutcome =
   | Ended
   /** The deadline passed, or an injected job sent no event for `patienceMs`. */
   | { kind: "late"; state: string | undefined }
-  /** The gateway offers no stream: streams are disabled, or too many are open. */
+  /** The gateway offers no stream now: streams are disabled, or too many are open. */
   | { kind: "unwatched" };
 
-/** The call has ended. `result` and `failure` are known only with the result token. */
+/** The call has ended. The gateway sends `result` and `failure` only to clients with the result token. */
 type Ended = { kind: "ended"; state: string; result: string | undefined; failure: Fields | undefined };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -22,19 +22,22 @@ type WatchOptions = {
   token: string | undefined;
   /** Unix ms. */
   deadline: number;
-  /** Longest wait for the next event of an injected job, whose runner may never deliver a result. */
+  /**
+   * Longest wait for the next event of an injected call. The wait is limited, because the runner of a long job may
+   * never deliver a result.
+   */
   patienceMs?: number;
   onState: (state: string) => void;
   onProgress: (progress: Fields) => void;
 };
 
-/** Pause before a reconnect, unless the stream sets another one. */
+/** Pause before a reconnect, unless the stream asks for another one. */
 const RETRY_MS = 2000;
 const PATIENCE_MS = 10_000;
 
 /**
- * Follows a call by its event stream, and reconnects when the stream breaks. Ends when the call ends, the deadline
- * passes, or an injected job sends no event for `patienceMs`.
+ * Watches a call by its event stream, and reconnects when the stream breaks. Stops when the call ends, when the
+ * deadline passes, or when no event arrives for `patienceMs` after the call was injected.
  */
 export async function watch(followed: URL, watching: WatchOptions): Promise<WatchOutcome> {
   const { deadline, patienceMs = PATIENCE_MS, onState, onProgress } = watching;
@@ -60,7 +63,7 @@ export async function watch(followed: URL, watching: WatchOptions): Promise<Watc
     return state === undefined ? undefined : endOf(event, state, data);
   }
 
-  /** Reads events over one connection. Undefined if the gateway closes the connection before the call ends. */
+  /** Reads events from one connection until the call ends. Undefined if the gateway closes the connection before. */
   async function readConnection(): Promise<WatchOutcome | undefined> {
     const answer = await openStream(followed, watching.token, stream.lastEventId, over.signal);
     if (answer === undefined) return { kind: "unwatched" };
@@ -85,8 +88,8 @@ export async function watch(followed: URL, watching: WatchOptions): Promise<Watc
 }
 
 /**
- * Opens the stream. Redirects are not followed, because only the paid gateway may get the token. Undefined if the
- * answer is not a stream.
+ * Opens the stream. Does not follow redirects, because the token must go only to the gateway that was paid. Undefined
+ * if the answer is not a stream.
  */
 async function openStream(
   followed: URL,
@@ -112,7 +115,10 @@ async function openStream(
 }
 
 const INJECTED = "injected";
-/** The state in which an operator must decide. No event will come soon, so it counts as an end. */
+/**
+ * The state of a payment about which an operator must decide. No further event will come soon, so the command stops
+ * watching as if the call had ended.
+ */
 const IN_REVIEW = "review";
 
 function endOf(event: string, state: string, { result, failure }: Fields): Ended | undefined {

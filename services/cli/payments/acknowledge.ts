@@ -7,14 +7,15 @@ import { counted, jsonLine } from "../text.ts";
 import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
-/** Options that select the payments if no ids are given. */
+/** Options that select the payments to acknowledge if the user names no ids. */
 export type SelectionOptions = FilterOptions & { all?: true };
 
 type AcknowledgeOptions = SelectionOptions & OperationTarget & { reason: string; json?: boolean };
 
 /**
- * `postern payments resolve --acknowledged` for several disputed payments: the named ones, or all that match. Exit
- * code 1 if a named payment is unknown, or if the command was interrupted. The same command continues the work.
+ * `postern payments resolve --acknowledged` for several disputed payments: those with the given ids, or all that match
+ * the options. Exit code 1 if a named payment is unknown, or if the command was interrupted. To continue after an
+ * interruption, run the same command again.
  */
 export function acknowledgePayments(
   deps: ProgramDeps,

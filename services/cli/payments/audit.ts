@@ -11,15 +11,18 @@ export type AuditOptions = OperationTarget & {
   fromBlock: bigint;
   toBlock?: bigint;
   network?: string;
-  /** A file with the JSON output of this command at another deployment. */
+  /**
+   * File with the JSON output of this command at another deployment that sells for the same recipient. The comparison
+   * shows whether both count one transfer as their own payment.
+   */
   other?: string;
   json?: boolean;
 };
 
 /**
- * `postern payments audit`: matches the payments with the transfers on the chain in a range of blocks. Exit code 1 if a
- * payment or transfer has no counterpart. With `other`, also exit code 1 if both deployments count the same transfer,
- * or if the comparison may have missed one.
+ * `postern payments audit`: matches the payments and refunds of this deployment with the transfers on the chain in a
+ * range of blocks. Exit code 1 if one of them has no counterpart. With `other`, also exit code 1 if both deployments
+ * count one transfer as their payment, or if the comparison may have missed such a transfer.
  */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
   const { fromBlock, toBlock, network, other, json } = options;

@@ -12,8 +12,8 @@ export type ListSpentOptions = OperationTarget & { limit: number; json?: boolean
 const PAGE_MAX = 20;
 
 /**
- * `postern payments list-spent`: prints the payments that were refused because their authorization was already used,
- * with the transaction that used it.
+ * `postern payments list-spent`: prints payments that a gateway refused because another transaction had already used
+ * their authorization. For each it says what the chain shows about that transaction.
  */
 export function listSpent(deps: ProgramDeps, options: ListSpentOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;

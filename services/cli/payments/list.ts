@@ -61,7 +61,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   });
 }
 
-/** Returns the tone of a payment's state. */
+/** Returns the tone, and so the colour, of a payment's state. */
 export function toneOfState(state: string): Tone | undefined {
   if (state === "injected" || state === "refunded") return "good";
   if (state === "failed" || state === "review") return "bad";

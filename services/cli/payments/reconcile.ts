@@ -15,8 +15,9 @@ const AT_ONCE = 16;
 const PAGE_MAX = 500;
 
 /**
- * `postern payments reconcile`: makes the next check of payments due now, and waits until a gateway has checked them.
- * Exit code 1 if a payment is unknown, or if no gateway has checked it in time.
+ * `postern payments reconcile`: payment gateways check each payment with an unknown outcome at certain times. This
+ * command makes the next check due now, and waits until a gateway has done it. Exit code 1 if a payment is unknown, or
+ * if no gateway has checked it in time.
  */
 export function reconcilePayments(
   deps: ProgramDeps,
@@ -53,7 +54,7 @@ export function reconcilePayments(
   });
 }
 
-/** Maximum time for which one request waits for a gateway. */
+/** Maximum time for which one request waits until a gateway has checked the payment. */
 const WAIT_MS_MAX = 30_000;
 
 async function reconcileUntil(operations: Operations, id: string, deadline: number): Promise<Reconciled> {
@@ -65,7 +66,10 @@ async function reconcileUntil(operations: Operations, id: string, deadline: numb
   }
 }
 
-/** Returns the ids of all payments in flight. A payment that is checked meanwhile may be on two pages. */
+/**
+ * Returns the ids of all payments whose outcome is not known yet. A set, because a payment that is checked while the
+ * pages are read may appear on two of them.
+ */
 async function readInFlightIds({ listPaymentsInFlight }: Operations): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
   const read = (cursor?: string) => listPaymentsInFlight({ limit: PAGE_MAX, cursor });
@@ -82,7 +86,7 @@ function inWords({ call_id: id, state, looked }: Reconciled, before: string): st
     : `${id}: was ${before}, is now ${now}`;
 }
 
-/** Formats the state of a payment. After the settlement, this is the state of its call. */
+/** Formats the state of a payment. Once a payment is settled, its state is that of its call. */
 function stateWords(state: string): string {
   return ["queued", "failed", "injected", "discarded"].includes(state) ? `paid, call ${state}` : state;
 }

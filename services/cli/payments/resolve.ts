@@ -16,8 +16,9 @@ export type ResolveOptions = OperationTarget & {
 };
 
 /**
- * `postern payments resolve`: records a decision on a payment in review, acknowledges a disputed payment, or gives up
- * a payment whose outcome is unknown. Exit code 1 if its state does not allow that.
+ * `postern payments resolve`: records an operator's decision on one payment. It decides whether a payment in review was
+ * made, acknowledges a disputed payment, or gives up a payment whose outcome stays unknown. Exit code 1 if the payment
+ * is not in a state for this decision.
  */
 export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
   const decision = decisionOf(options);

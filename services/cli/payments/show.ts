@@ -18,12 +18,12 @@ export function showPayment(deps: ProgramDeps, named: string, options: ShowOptio
   });
 }
 
-/** Says who decided and why. */
+/** Says which operator decided about the payment, and why. */
 function decisionText(decision: PaymentDetail["decided"]): string | undefined {
   return decision === null ? undefined : `by ${plain(decision.by)}: ${plain(decision.reason)}`;
 }
 
-/** The next command that an operator can use, by state. */
+/** The command with which an operator can continue, by the payment's state. */
 const NEXT: Readonly<Record<string, string>> = {
   failed: "postern failed show",
   refund_pending: "postern refunds check",
@@ -57,8 +57,8 @@ function inWords(payment: PaymentDetail): string {
 }
 
 /**
- * Names the transaction that paid, who reported it, and whether the chain confirms it. The label says if the chain
- * contradicts it.
+ * Makes the row about the transaction that settled the payment. It says who reported the transaction, and whether the
+ * chain confirms it. If the chain contradicts it, the label is "not shown".
  */
 function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   if (settlement === null) return ["settled by", undefined] as const;
@@ -67,7 +67,7 @@ function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   return [contradicted ? "not shown" : "settled by", `transaction ${transaction} (${words})`] as const;
 }
 
-/** Names the last block at which the payment was still unpaid. */
+/** Names the last block at which the chain showed the payment as not made. */
 function lastUnpaid({ since_block: block, settlement, proven }: PaymentDetail): string {
   return `block ${block}${settlement && proven ? " (paid in a later block)" : ""}`;
 }

@@ -20,7 +20,7 @@ export type QuoteOptions = BodyOptions & {
 
 const ANSWER_WITHIN_MS = 10_000;
 
-/** `postern quote`: requests one signed quote from a pricing engine. Exit code 0 if the engine returns one. */
+/** `postern quote`: requests one signed quote from a pricing engine and prints it. Exit code 1 if the engine returns none. */
 export async function showQuote(
   { print, note, printError }: ProgramDeps,
   url: URL,
@@ -53,7 +53,7 @@ export async function showQuote(
   }
 }
 
-/** The printed part of an engine's answer. */
+/** The part of the engine's answer that this command prints. */
 const Quoted = z.object({
   quote_details: z.object({
     price: z.string(),

@@ -22,7 +22,10 @@ import { withRedis } from "../with-redis.ts";
 
 export type RatesOptions = OperationTarget & { test?: boolean; json?: boolean };
 
-/** `postern rates list`: prints the rate of each accepted token. Exit code 1 if a token has no usable rate. */
+/**
+ * `postern rates list`: prints the rate of each accepted token, with its source and age. Exit code 1 if a token has no
+ * usable rate, so that gateways do not offer it.
+ */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
   const { operator, test, configDir } = options;
   const show = (rates: readonly RateView[]): number => {

@@ -27,7 +27,10 @@ export function addReceipt(program: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** Parses the issuer, and removes a slash at its end, because receipts contain it without the slash. */
+/**
+ * Parses the URL of the gateway that issued the receipt. Removes a slash at its end, because receipts contain the URL
+ * without that slash.
+ */
 function parseIssuer(text: string): string {
   parseUrl(text);
   return text.replace(/\/$/, "");

@@ -29,7 +29,10 @@ export type VerifyOptions = {
 
 const KEYS_WITHIN_MS = 10_000;
 
-/** Runs `postern receipt verify`, and resolves with 0 if the receipt is valid. With `--keys`, it uses no network. */
+/**
+ * `postern receipt verify`: checks the signature of a receipt. Resolves with 0 if the receipt is valid. The gateway's
+ * keys come from its URL, or with `--keys` from a file, so that no network is needed.
+ */
 export async function verifyFile(deps: ProgramDeps, file: string, options: VerifyOptions): Promise<number> {
   const { issuer, json, quiet } = options;
   try {
@@ -46,7 +49,7 @@ export async function verifyFile(deps: ProgramDeps, file: string, options: Verif
   }
 }
 
-/** Reads a receipt from the JSON of an answer, or from a file that is a JWS. */
+/** Reads a receipt from a file, which has either the JSON of a gateway's answer or the receipt alone, as a JWS. */
 function readReceipt(file: string): SignedReceipt {
   const text = explained(file, () => readText(file)).trim();
   if (!text.startsWith("{")) return { jws: text };

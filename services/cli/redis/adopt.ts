@@ -22,7 +22,8 @@ export type AdoptOptions = {
 };
 
 /**
- * `postern redis adopt`: makes this deployment use the data in Redis as it is. Exit code 1 if the operator did not
+ * `postern redis adopt`: makes this deployment use the data in Redis as it is. Services refuse to use a Redis whose
+ * data was lost or restored from a backup, until an operator runs this command. Exit code 1 if the operator did not
  * confirm, or if the data belongs to another deployment.
  */
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
@@ -53,16 +54,17 @@ type Adopted = {
   id: string;
   unauditedSince: number | undefined;
   /**
-   * Partition from which pauses of jobs and states of endpoints are copied to partition 0. Undefined if none are
-   * copied.
+   * Partition 0 has the current pauses of jobs and states of endpoints, and the other partitions have copies. If a copy
+   * is newer than what partition 0 has now, this is the partition from which they were copied back. Otherwise
+   * undefined.
    */
   intentsOf: number | undefined;
 };
 
 /**
  * Adopts all partitions. Partition 0 comes first, because gateways read there whether they may offer jobs. Only
- * partition 0 gets a line in the audit log. An interrupted adoption continues when the command runs again. Nothing is
- * changed if a partition has the data of another deployment.
+ * partition 0 gets a line in the audit log. If the command is interrupted, it can be run again, and adopts the
+ * remaining partitions. Adopts none if a partition has the data of another deployment.
  */
 async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> {
   const { partitions, postern, clock, by } = session;
@@ -83,30 +85,30 @@ async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> 
     const other = await adoptDeployment(partition, adoption);
     if (other === undefined) continue;
     if (configured !== undefined || index > 0) throw otherDeploymentError(other, index, found.length);
-    return adopt(session, options); // another process has given the data its id meanwhile
+    return adopt(session, options); // another process has just given the data an id, so start again with that id
   }
   return { id, unauditedSince, intentsOf };
 }
 
 type Found = Awaited<ReturnType<typeof readDeployment>>;
 
-/** Describes the data of a partition before the adoption. */
+/** Describes the data of a partition before the adoption, for the audit log. */
 function auditText({ id, lastReport }: Found, index: number): string {
   if (id === undefined) return `partition ${index} was empty`;
   return `partition ${index} had ${lastReport === undefined ? "no report" : `a report of ${toIso(lastReport)}`}`;
 }
 
 /**
- * Limit on how far the time of a report may be ahead of `now`. Processes report to each Redis regularly, by its clock,
- * and `now` is only an estimate of that clock.
+ * Limit on how far the time of a report may be ahead of `now`. Reports have the time of the Redis that stores them.
+ * `now` is only an estimate of that Redis' clock, so a report may seem to come from the near future.
  */
 const REPORT_LEAD_MS_MAX = 60_000;
 
 /**
  * Returns the time (unix ms) since which data may be lost: `since` if it is given, or otherwise the oldest of the
  * partitions' last reports. Processes report to each partition regularly, so its last report shows how old its data is.
- * Throws if the time is unknown or in the future. Sales stay closed until the audit of payments since that time. If the
- * time were too late, sales would reopen although the audit has missed payments.
+ * Throws if the time is unknown or in the future. Gateways sell no job until an operator has audited the payments since
+ * that time. If the time were too late, they would sell again although the audit has missed lost payments.
  */
 function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)

@@ -12,15 +12,17 @@ import { type Session, withRedis } from "../with-redis.ts";
 export type RemoveNodeOptions = { configDir: string; yes?: boolean; json?: boolean };
 
 /**
- * Number of attempts to write the audit line. This command's connection takes a second to notice that it must wait for
- * one replica fewer.
+ * Number of attempts to write the line in the audit log. The write waits until all replicas confirm it. After the
+ * removal, this command's connection takes a second to notice that there is one replica fewer, and until then writes
+ * fail.
  */
 const AUDIT_TRIES = 10;
 const AUDIT_PAUSE_MS = 1000;
 
 /**
- * `postern redis remove-node`: makes the other servers forget a node that has ended. Exit code 1 if nothing was done,
- * because the operator did not confirm or the node still runs.
+ * `postern redis remove-node`: makes the sentinels, or the other nodes of a Redis Cluster, forget a replica that will
+ * never return. Until then, each write would wait for its confirmation. Exit code 1 if nothing was done, because the
+ * operator did not confirm or the node still runs.
  */
 export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {
   return withRedis(deps, options, async (session) => {
@@ -47,8 +49,8 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
 }
 
 /**
- * Plans the removal at each partition whose servers list the node as a replica. Resolves with the plan that leaves the
- * fewest replicas. One plan is enough, because it makes all nodes of a Cluster forget the node.
+ * Plans the removal in each partition whose servers list the node as a replica. Resolves with the plan that leaves the
+ * fewest replicas. Running one plan is enough, because it makes all nodes of a Redis Cluster forget the node.
  */
 async function planAmongPartitions(places: readonly Place[], node: string) {
   const targets = places.map(({ target }) => target).filter((target) => "finder" in target);
@@ -73,8 +75,8 @@ function questionOf(node: string, { listedBy }: Removal): string {
 }
 
 /**
- * Writes the audit line, and resolves with whether it was written. Call this after the removal. Before the removal, a
- * write may wait for the confirmation of the removed replica, which never comes.
+ * Writes the line in the audit log, and resolves with whether it was written. Call this after the removal. A write
+ * before it would wait for the removed replica to confirm it, which never happens.
  */
 async function writeAuditLine(
   deps: ProgramDeps,

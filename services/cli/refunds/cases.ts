@@ -9,10 +9,10 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
 import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-/** Options that select refunds. */
+/** Options that select refunds, for `list` and `export`. */
 export type CasesOptions = OperationTarget & { effectUnknown?: boolean; network?: string };
 
-/** `postern refunds list`: prints the payments of failed and discarded calls whose refunds are not exported yet. */
+/** `postern refunds list`: prints the payments of failed and discarded calls, unless their refund is already exported. */
 export function listRefunds(
   deps: ProgramDeps,
   ids: readonly string[],
@@ -22,8 +22,8 @@ export function listRefunds(
 }
 
 /**
- * Selects refunds and calls `work` with them. Prints a usage error if the chosen network has neither a refund nor an
- * accepted token.
+ * Selects refunds by the ids and options, and calls `work` with them. If nothing is selected because --network is
+ * misspelled, prints a usage error.
  */
 export function withCases(
   deps: ProgramDeps,
@@ -46,11 +46,11 @@ export const PAGE_MAX = 500;
 export type Chosen = {
   /** Refunds that can be exported, oldest payment first. */
   cases: RefundCase[];
-  /** Number of omitted refunds, by reason. */
+  /** Number of refunds that cannot be exported now, by the reason. */
   leftOut: Map<string, number>;
-  /** Networks of the refunds that are omitted because of --network. */
+  /** Networks with refunds that are not selected, because --network names another network. */
   elsewhere: Set<string>;
-  /** One sentence for each named call that is not in `cases`. */
+  /** One sentence for each call that the user named but that is not in `cases`. It says why. */
   refused: string[];
 };
 
@@ -80,8 +80,8 @@ async function readCases(
     else leaveOut(each, obstacle);
   }
   chosen.cases.reverse();
-  // The calls that are still in `named` are not among the listed refunds: they have neither failed nor been discarded,
-  // or their refund is already exported.
+  // `isChosen` has removed from `named` each call with a listed refund. The remaining calls have neither failed nor
+  // been discarded, or their refund is already exported.
   for (const id of named)
     chosen.refused.push(
       await getPayment({ call_id: id }).then(
@@ -93,8 +93,8 @@ async function readCases(
 }
 
 /**
- * Returns a problem if the chosen network has no refund and no accepted token. Returns undefined otherwise, and also if
- * the accepted tokens are unknown.
+ * Returns a problem if --network names a network that has neither a refund nor an accepted token. It is probably
+ * misspelled then. Returns undefined otherwise, and also if the accepted tokens are not known here.
  */
 async function whyNoNetwork(
   { getConfiguredNames }: Operations,
@@ -134,7 +134,8 @@ function printCases(deps: ProgramDeps, chosen: Chosen): number {
 }
 
 /**
- * Formats the number of refunds. Those of failed calls are counted separately, because the calls can still be replayed.
+ * Formats the number of refunds. Refunds of discarded calls are due. Those of failed calls are counted separately,
+ * because these calls can still be replayed instead.
  */
 export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
@@ -144,7 +145,7 @@ export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   return [due, ...undecided, ...leftOutText(leftOut), ...others].join(", ");
 }
 
-/** Advice for each reason to omit a refund. */
+/** Advice for some of the reasons why a refund cannot be exported now. */
 const ADVICE: Readonly<Record<string, string>> = {
   "effect unknown": " (--effect-unknown includes them)",
   "not confirmed": " (run this again once the chain confirms them at the configured depth)",

@@ -14,7 +14,10 @@ import { toBatch, toCsv } from "./formats.ts";
 export type ShowOptions = OperationTarget & { output: Form };
 export type ExportOptions = CasesOptions & { output: Form; limit: number; reason?: string };
 
-/** `postern refunds export`: exports refunds, and prints the export. */
+/**
+ * `postern refunds export`: marks the selected refunds as exported, and prints them in a format for a wallet, which
+ * then pays them.
+ */
 export function exportRefunds(
   deps: ProgramDeps,
   ids: readonly string[],
@@ -25,7 +28,7 @@ export function exportRefunds(
   );
 }
 
-/** `postern refunds show`: prints an export again. */
+/** `postern refunds show`: prints an earlier export again. */
 export function showExport(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const export_id = await exportIdOf(operations, id);
@@ -34,8 +37,8 @@ export function showExport(deps: ProgramDeps, id: string, options: ShowOptions):
 }
 
 /**
- * Returns the id of the named export. The name is an id or a unique prefix. A prefix finds only exports whose refunds
- * are still stored.
+ * Returns the id of the export that the user named, by its id or a unique prefix of it. There is no list of exports, so
+ * a prefix is compared with the exports that the listed refunds name.
  */
 async function exportIdOf({ listRefunds }: Operations, named: string): Promise<string> {
   if (EXPORT_ID.test(named)) return named;
@@ -53,7 +56,7 @@ async function exportIdOf({ listRefunds }: Operations, named: string): Promise<s
   throw new Error(`several exports have an id that starts with ${named}: ${[...found].join(", ")}`);
 }
 
-/** Exports the selected cases that are still open. */
+/** Exports the selected refunds, except those that have changed since they were listed. */
 async function exportCases(
   deps: ProgramDeps,
   operations: Operations,

@@ -4,11 +4,14 @@ import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ch
 import type { RefundExportView } from "../../../shared/console/refunds.ts";
 import { inTokens } from "../text.ts";
 
-/* Formats of an export for two apps of the Safe wallet. The same export always gives the same bytes. */
+/*
+ * Formats of an export of refunds, for two apps of the Safe wallet. The same export always gives the same bytes, so
+ * that two printed copies can be compared.
+ */
 
 /**
- * Formats an export for the app CSV Airdrop, with amounts in whole tokens. The last column is empty, because it is only
- * for collectibles.
+ * Formats an export for the app CSV Airdrop. Amounts are in whole tokens, such as 3.2. The last column is empty,
+ * because only collectibles (NFTs) use it.
  */
 export function toCsv({ rows }: RefundExportView): string {
   const lines = rows.map(({ asset, payer, amount, decimals }) =>
@@ -23,7 +26,10 @@ export function toCsv({ rows }: RefundExportView): string {
   return ["token_type,token_address,receiver,amount,id", ...lines].map((line) => `${line}\n`).join("");
 }
 
-/** Formats an export for the app Transaction Builder, as a batch of calls of `transfer`. */
+/**
+ * Formats an export for the app Transaction Builder, as JSON with one call of the token contract's `transfer` for each
+ * refund.
+ */
 export function toBatch({ id, at, network, rows }: RefundExportView): string {
   const count = `${rows.length} ${rows.length === 1 ? "refund" : "refunds"}`;
   const batch = {

@@ -7,8 +7,9 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type WithdrawOptions = OperationTarget & { reason: string; json?: boolean };
 
 /**
- * `postern refunds withdraw`: records that the runner accepted the call after the refund was exported. The call becomes
- * injected, and its refund is no longer pending. Exit code 1 for any other call.
+ * `postern refunds withdraw`: cancels a refund because the runner accepted the call after the refund was exported. The
+ * call's state becomes injected, and its refund is no longer pending. Exit code 1 if the runner did not accept the call
+ * after an export.
  */
 export function withdrawRefund(deps: ProgramDeps, named: string, options: WithdrawOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

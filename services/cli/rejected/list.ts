@@ -19,8 +19,8 @@ export type ListOptions = OperationTarget &
 const PAGE_MAX = 500;
 
 /**
- * `postern rejected list`: prints refused requests, newest first, and then the number of matching ones. It also finds
- * the requests of an endpoint that is no longer configured.
+ * `postern rejected list`: prints refused requests, newest first, and then the number of those that match. It also
+ * finds requests that were sent to an endpoint that is no longer configured.
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
@@ -72,7 +72,10 @@ function foundText({ shown, missed, count }: Found): string {
   return `${counted(count, "refused request")}${more}${unkept}`;
 }
 
-/** Explains a reason that is a single word, such as `mismatch`. Returns any other reason as it is. */
+/**
+ * Returns the reason of a refusal in words. A reason without a detail after a colon, such as `mismatch`, is replaced by
+ * an explanation, if there is one.
+ */
 function inWords(request: RejectedView): string {
   const isWord = !request.reason.includes(":");
   return (isWord ? adviceFor(request)?.says : undefined) ?? request.reason;

@@ -8,13 +8,17 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type ReloadOptions = OperationTarget & { reason: string; json?: boolean };
 
 /**
- * Time limit for the reload of all processes. They look for a requested reload every ten seconds, and a payment
- * gateway first checks its nodes and facilitators.
+ * Time limit until all processes have reloaded their configuration. Each process notices the request within ten
+ * seconds, with its next report. A payment gateway then also checks the nodes and facilitators in the new
+ * configuration.
  */
 const WAIT_MS = 30_000;
 const POLL_MS = 500;
 
-/** `postern reload`: makes all processes read their configuration again. Exit code 1 if one of them does not use it. */
+/**
+ * `postern reload`: makes all processes read their configuration again. Exit code 1 if a process does not use its new
+ * configuration within the time limit.
+ */
 export function reloadAll(deps: ProgramDeps, options: ReloadOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const { number } = await operations.askReload({ reason: options.reason });
@@ -45,7 +49,7 @@ function stateOf({ reloads, config_problem }: Process, number: number): keyof ty
   return config_problem === null ? "loaded" : "unchanged";
 }
 
-/** Resolves once all processes have done this reload, at the latest after `WAIT_MS`. */
+/** Polls until all processes have completed the reload with this number, or `WAIT_MS` has passed. Resolves with the processes. */
 async function untilDone(operations: Operations, number: number): Promise<Process[]> {
   const until = performance.now() + WAIT_MS;
   for (;;) {

@@ -42,8 +42,9 @@ export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
 }
 
 /**
- * Parses the URL of a result. If the text is not such a URL, the error shows an example. The example has the call id
- * from the text, and the URL of the same kind of gateway.
+ * Parses the URL of a result. If the text is not such a URL, the error shows an example of one. For the example it uses
+ * the call id in the text, if there is one. It also guesses from the text whether a webhooks gateway or a payment
+ * gateway is meant.
  */
 function parseResultUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;

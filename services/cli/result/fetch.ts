@@ -6,10 +6,13 @@ import { signInHeader } from "./sign-in.ts";
 /** A job's output. */
 export type JobResult = { status: number; contentType: string | undefined; body: Buffer };
 
-/** Token and key that prove the right to a result. The key is used if there is no token, or if the token is refused. */
+/**
+ * The result token, and the payer's private key. Either proves to the gateway that the user may have the result. The
+ * key is used if there is no token, or if the gateway refuses the token.
+ */
 export type Credentials = { token: string | undefined; payerKey: Secret | undefined };
 
-/** Says in a sentence why a result could not be fetched. */
+/** Thrown if a result could not be fetched. The message says why. */
 export class NoResult extends Error {
   override readonly name = "NoResult";
   /** Error code of the gateway's answer. */
@@ -25,7 +28,7 @@ export class NoResult extends Error {
 export const CALL_FAILED = "result.call_failed";
 
 const ASK_EVERY_MS = 2000;
-/** Minimum time limit of one attempt, even if the deadline is nearer. */
+/** Time that each request gets at least, even if the deadline is nearer. */
 const ATTEMPT_MS = 15_000;
 
 /**
@@ -49,9 +52,10 @@ export function toResult({ status, headers, body }: Answer): JobResult {
 }
 
 /**
- * Requests the result with the token, if there is one. After a 402 answer, signs in with the payer's key, if there is
- * one, and requests it again. A nonce is valid for one sign-in, so each attempt signs again. No redirect is followed,
- * because the token and the sign-in must go only to this URL.
+ * Requests the result once, with the token if there is one. A 402 answer contains a challenge for payers. If the
+ * payer's key is known, this function signs the challenge and requests the result again. A challenge is valid only
+ * once, so each attempt signs a new one. No redirect is followed, because the token and the signature must go only to
+ * this URL.
  */
 async function askOnce(url: URL, { token, payerKey }: Credentials, deadline: number): Promise<Answer> {
   const first = await send(url, deadline, token === undefined ? {} : { Authorization: `Bearer ${token}` });

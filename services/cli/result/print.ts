@@ -4,7 +4,7 @@ import { counted, plain } from "../text.ts";
 import type { JobResult } from "./fetch.ts";
 
 /**
- * Prints a result for people with its length; with --quiet it prints only the bytes. Throws if the bytes could
+ * Prints a result for people, with its status and length. With --quiet, prints only its bytes, and throws if they could
  * control the terminal.
  */
 export function printResult(deps: ProgramDeps, result: JobResult, quiet: boolean): void {

@@ -9,9 +9,9 @@ import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { Answer } from "../http.ts";
 
 /**
- * Visible ASCII without backslashes. Line breaks are excluded, because they could add lines to the signed text. A
- * browser reads a backslash in a URL as a slash, but RFC 3986 does not permit it. So two parsers could find different
- * hosts.
+ * Text of a challenge: visible ASCII without backslashes. Line breaks are excluded, because a dishonest gateway could
+ * use them to add lines to the text that the payer signs. Browsers read a backslash in a URL as a slash, but RFC 3986
+ * does not permit it. So two programs could find different hosts in a URL with a backslash.
  */
 const visible = z
   .string()
@@ -20,8 +20,8 @@ const visible = z
 const time = visible.refine((text) => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text)));
 
 /**
- * A challenge of the extension sign-in-with-x. Further fields, such as resources, are refused, because they ask for
- * more than a sign-in.
+ * A challenge of the x402 extension sign-in-with-x. A challenge with further fields, such as `resources`, is refused,
+ * because the payer's signature would then grant more than a sign-in.
  */
 const Challenge = z.object({
   info: z.strictObject({
@@ -43,8 +43,9 @@ const Challenge = z.object({
 type SignIn = { headers: { "SIGN-IN-WITH-X": string } } | { problem: string };
 
 /**
- * Makes the header that signs in to a URL, as its 402 answer requests (EIP-4361). Domain and URI of the challenge
- * must match the URL. Otherwise a gateway could use the signature to sign in at another server.
+ * Makes the header with which a payer signs in at a URL, by the challenge in the URL's 402 answer (EIP-4361). The
+ * domain and URI in the challenge must be those of the URL. Otherwise a dishonest gateway could pass on the challenge
+ * of another server, and sign in there with the payer's signature.
  */
 export function signInHeader(challenge: Answer, url: URL, payerKey: Secret): SignIn {
   const asked = readChallenge(challenge);

@@ -15,8 +15,8 @@ import { parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/privat
 import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 
 /**
- * Returns the private key of `--key`, with the `kid` that the endpoint's configuration gives it. Throws if the key
- * belongs to none of the endpoint's public keys.
+ * Returns the private key from `--key`, with which a sample webhook is signed. Its `kid` is that of the matching public
+ * key in the endpoint's configuration. Throws if it matches none of these public keys.
  */
 export function signingKeyFor(
   signed: Scheme | Jwt | HttpSigned,
@@ -43,7 +43,10 @@ function algorithmsOf(signed: Jwt | HttpSigned): readonly AlgorithmName[] {
   return signed.by === "jwt" ? signed.algorithms : [HTTP_ALGORITHMS[signed.signature.algorithm]];
 }
 
-/** Returns the configured public keys; undefined if they are at a URL, which is not fetched. */
+/**
+ * Returns the public keys in the endpoint's configuration. Undefined if the configuration has only a URL of keys, which
+ * this command does not fetch.
+ */
 function configuredKeys(
   signed: Jwt | HttpSigned,
   secrets: readonly Secret[],
@@ -58,8 +61,8 @@ function configuredKeys(
 }
 
 /**
- * Returns the key. Throws if its `kid` is needed but missing: in the key set of an issuer, keys are found only by
- * their `kid`.
+ * Returns the key. Throws if the key has no `kid` but needs one. A gateway finds a key in the key set of a JWT's issuer
+ * only by its `kid`.
  */
 function requireKid(key: NamedKey, signed: Jwt | HttpSigned): NamedKey {
   if (signed.by !== "jwt" || key.kid !== undefined) return key;

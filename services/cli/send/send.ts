@@ -16,8 +16,8 @@ import { counted, facts, jsonLine, plain } from "../text.ts";
 import { findSender, type SendOptions } from "./target.ts";
 
 /**
- * `postern send`: sends one delivery, signed as its sender would sign it, and prints the gateway's answer. Exit code
- * 1 if the gateway refuses it.
+ * `postern send`: sends a sample webhook to an endpoint, signed as the real sender would sign it, and prints the
+ * gateway's answer. Exit code 1 if the gateway refuses the webhook.
  */
 export async function sendSample(deps: ProgramDeps, path: string, options: SendOptions): Promise<number> {
   const { print, say, note, printError, env } = deps;
@@ -54,13 +54,16 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
   }
 }
 
-/** Returns a remark if the sample body belongs to another event than the requested one. Empty otherwise. */
+/** Returns a remark if the preset has a sample body only for another event than that of --event. Empty otherwise. */
 function bodyNote(sender: Sender, { event, body }: SendOptions): string {
   if (event === undefined || body !== undefined || !isOfAnotherEvent(sender, event)) return "";
   return `the body is the sample of another event, and may not fit ${plain(event)}; to send your own, use --body @file\n`;
 }
 
-/** Says whether the endpoint's filter would accept the request of a dry run. Empty if there is no filter. */
+/**
+ * Says whether the endpoint's filter (`when`) would accept the request, for a dry run, which does not send it. Empty if
+ * the endpoint has no filter.
+ */
 function filterNote({ endpoint: { when } }: Sender, { headers, body }: Draft): string {
   if (when === undefined) return "";
   try {
@@ -83,8 +86,8 @@ function readBody(text: string): Buffer {
 }
 
 /**
- * Returns a function that hides the secrets and bearer tokens in a text. Signatures stay visible, because they are
- * valid only for this body.
+ * Returns a function that replaces secrets and bearer tokens in a printed text. Signatures stay visible: each is valid
+ * only for this body, so it is no secret.
  */
 function createHide({ endpoint: { proof }, secrets }: Sender, { headers }: Draft): (text: string) => string {
   const tokens = headers.flatMap(([, value]) => /^Bearer (.+)/.exec(value)?.[1] ?? []);
@@ -115,7 +118,7 @@ function toJson(sender: Sender, draft: Draft, hide: (text: string) => string) {
   };
 }
 
-/** Returns the whole body for JSON; in base64 if it is not text. */
+/** Returns the whole body as a field of the JSON output. A body that is not text is in base64. */
 function bodyJson({ body }: Draft) {
   const text = body.toString("utf8");
   return Buffer.from(text).equals(body) ? { body: text } : { body_base64: body.toString("base64") };
@@ -141,8 +144,8 @@ function answerText(
 }
 
 /**
- * Formats the request as a curl command. Bytes that are not text become base64, because a command line cannot contain
- * them.
+ * Formats the request as a curl command. A command line can contain only text, so any other body is written in base64
+ * and piped to curl.
  */
 function curlOf(sender: Sender, draft: Draft): string {
   const { method, headers, body } = draft;

@@ -31,7 +31,7 @@ export type SendOptions = {
   quiet?: boolean;
 };
 
-/** Finds the endpoint. Reads the configuration only if the options do not describe the endpoint completely. */
+/** Finds out how to sign the webhook and where to send it. Reads the configuration only if the options do not say all of that. */
 export function findSender(path: string, options: SendOptions, env: Env): Sender {
   const { preset, configDir } = options;
   const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
@@ -82,7 +82,7 @@ function addressOf(webhooks: WebhooksToml | undefined): URL {
   return new URL(`http://${address.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`);
 }
 
-/** Returns the URL of the endpoint. `base` may be that URL already, or the base URL of the gateway. */
+/** Returns the URL of the endpoint. `base` is the base URL of the gateway, or already the URL of the endpoint. */
 function urlOf(path: string, base: URL): URL {
   const prefix = base.pathname.replace(/\/$/, "");
   return new URL(prefix.endsWith(path) ? base.href : `${base.origin}${prefix}${path}`);
@@ -96,7 +96,7 @@ type PresetOptions = {
   key: Secret | undefined;
 };
 
-/** Makes an endpoint from a preset, as if webhooks.toml configured it. */
+/** Makes an endpoint from the preset of a sender alone, as if webhooks.toml configured it. */
 function endpointOfPreset({ path, preset, url, secret, key }: PresetOptions): EndpointToml {
   const { auth, signature, handshakes = [] } = PRESETS[preset]?.endpoint ?? {};
   const schemes = [signature ?? []].flat();
@@ -114,8 +114,8 @@ function endpointOfPreset({ path, preset, url, secret, key }: PresetOptions): En
 }
 
 /**
- * Returns the configuration of the sender's credential. For Amazon and PayPal it has example values, because this
- * command cannot sign as these senders do.
+ * Returns the keys of webhooks.toml that configure the sender's credential. For Amazon SNS and PayPal these have
+ * example values, because this command cannot sign as these senders do.
  */
 function credentialKeys(auth: AuthName | undefined, secret: string | undefined) {
   if (auth === "basic") return userAndPassword(secret);
@@ -134,8 +134,9 @@ const CONFIGURE = "--config-dir for a configuration with this endpoint";
 const NO_SECRET = `; use --secret env:NAME or file:/path, or ${CONFIGURE}`;
 
 /**
- * Validates a table of webhooks.toml and returns its endpoint. The table refers to `secret` by an environment variable.
- * A secret that itself looks like a reference, such as `env:NAME`, is then not resolved.
+ * Validates a table as it would be in webhooks.toml, and returns its endpoint. The secret is passed in an environment
+ * variable to which the table refers. If it were in the table itself, a secret such as `env:NAME` would be read as a
+ * reference.
  */
 function resolveTable({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
   const env = { POSTERN_SEND_SECRET: secret };

@@ -16,8 +16,8 @@ export type StatusOptions = OperationTarget & {
   json?: boolean;
   watch?: boolean;
   /**
-   * Whether to show a running `postern dev` if the configured Redis does not answer. True if the user gave no
-   * directory.
+   * Whether to show a running `postern dev` if the Redis in the configuration does not answer. Set if the user gave no
+   * --config-dir.
    */
   mayFindDev?: boolean;
 };
@@ -26,8 +26,8 @@ const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
 /**
- * `postern status`: prints the queues by origin, the counts of the last hour, and the running processes. Exit code 1
- * if Redis may lose data.
+ * `postern status`: prints the queues by origin, the counts of the last hour, and the running processes. Exit code 1 if
+ * Redis is configured so that it may lose data.
  */
 export async function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
@@ -71,8 +71,8 @@ async function dirOf(deps: ProgramDeps, { configDir, operator, mayFindDev }: Sta
 }
 
 /**
- * Repeats `show` until SIGINT or SIGTERM, and resolves with the last exit code. It continues while Redis is
- * unavailable, because operators watch the status then.
+ * Shows the status repeatedly until SIGINT or SIGTERM, for --watch. Resolves with the last exit code. Continues while
+ * Redis is unavailable, because operators want to see when it returns.
  */
 function repeat(show: () => Promise<number>): Promise<number> {
   return withStopSignal(async (stopped) => {
@@ -89,7 +89,7 @@ function repeat(show: () => Promise<number>): Promise<number> {
 
 type Shown = ReturnType<typeof toShown>;
 
-/** Adds the rates and the totals of the last hour to the overview. */
+/** Adds to the overview the calls per minute of each queue, and the totals of the last hour. */
 function toShown(overview: OverviewView, { lines, refusing }: FlowView) {
   return {
     ...overview,
@@ -241,10 +241,7 @@ function partitionCells({
   return [String(index), plain(address ?? "-"), state, waiting === null ? "-" : String(waiting), memory];
 }
 
-/**
- * Formats a line for payments in review, and one for disputed payments. A line is left out if there are no such
- * payments.
- */
+/** Formats a line about payments in review, and one about disputed payments. Leaves out a line if there are no such payments. */
 function paymentLines({ review, disputed }: Shown["payments"], at: number): string[] {
   const line = (name: string, { count, oldest_at: oldest }: typeof review, command: string) => {
     const age = oldest === null ? "" : `, the oldest for ${duration(Math.max(0, at - Date.parse(oldest)))}`;
@@ -308,7 +305,7 @@ function runnerCells(
   return [name, word, answered, some, reason === null ? url : `${url}: ${reason}`];
 }
 
-/** Minimum difference of clocks to report. A smaller one may come from the measurement itself. */
+/** Minimum difference between two clocks that is reported. A smaller one may be an error of the measurement. */
 const CLOCK_OFF_MS = 1000;
 
 /** Reports the clock of a process if it differs from that of Redis. */

@@ -33,8 +33,8 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
 }
 
 /**
- * Names of outcomes for --outcome. `delayed` is an attempt after which the call waits for the next one. JSON calls it
- * `retried`, which is also accepted.
+ * Names that --outcome accepts. `delayed` is an attempt after which the call waits for the next one. JSON calls this
+ * outcome `retried`, so --outcome accepts that name too.
  */
 const NAMES = OUTCOMES.map((outcome) => (outcome === "retried" ? "delayed" : outcome));
 

@@ -7,14 +7,14 @@ import { type ConsoleTarget, createConsoleClient, openConsoleStream } from "../c
 import { reasonOf } from "../http.ts";
 import { readEvents, type ServerEvent } from "../read-event-stream.ts";
 
-/** Returns the paths of the endpoints that the console knows. */
+/** Returns the paths of the endpoints in the console's configuration. */
 export async function configuredPaths(target: ConsoleTarget): Promise<readonly string[]> {
   return (await createConsoleClient(target).getConfiguredNames()).endpoints;
 }
 
 /**
- * Follows all processes of a deployment through its console, and reconnects until it is stopped. Throws if the
- * console refuses the first request.
+ * Passes the live events of all processes to `follower`. Unlike `follow`, reads them from the console's event stream
+ * instead of Redis. Reconnects until `stop` is called. Throws if the console refuses the first request.
  */
 export async function followConsole(target: ConsoleTarget, follower: Follower): Promise<Following> {
   const stop = new AbortController();
@@ -44,8 +44,8 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
   }
 
   /**
-   * Whether this process is reported for the first time. After a reconnect, the console first reports all processes
-   * again.
+   * Whether the console names this process for the first time. After a reconnect it names all processes again, and the
+   * follower must not be called twice for one process.
    */
   function isNew(process: string): boolean {
     if (processes.has(process)) return false;
@@ -79,7 +79,7 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
   };
 }
 
-/** Passes an event to the follower. Returns false if this release cannot read the event. */
+/** Passes an event of the stream to the follower. Returns false if this release cannot parse the event. */
 function passEvent(event: string, told: Readonly<Record<string, unknown>>, follower: Follower): boolean {
   const from = EventSender.safeParse(event === "process" ? told : told["from"]).data;
   if (from === undefined) return false;

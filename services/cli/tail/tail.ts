@@ -27,8 +27,8 @@ export type TailOptions = OperationTarget & {
 };
 
 /**
- * `postern tail`: prints the events of calls in all processes as they happen. Events go to stdout, and remarks about
- * the connection to stderr.
+ * `postern tail`: prints the events of calls as they happen, from all gateways and producers. Events go to stdout, and
+ * remarks about the connection to stderr.
  */
 export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
   const { configDir, operator: url, endpoint } = options;
@@ -118,7 +118,7 @@ function nameOf({ service, process }: EventSender): string {
   return `${SERVICES[service]} ${plain(process)}`;
 }
 
-/** `c_` and 32 hex digits. */
+/** Length of a call id: `c_` and 32 hex digits. */
 const CALL_ID_CHARS = 34;
 
 /** Formats an event for people on one line: local time, outcome, endpoint or job, call, and the rest. */
@@ -134,7 +134,7 @@ export function toLine(event: CallEvent): string {
   return plain(cells.join("  ")).trimEnd();
 }
 
-/** Returns an outcome as people read it. JSON and older scripts use the stored name. */
+/** Returns the word for an outcome in output for people. JSON uses the stored name, on which older scripts rely. */
 function wordOf(outcome: string): string {
   return outcome === "retried" ? "delayed" : outcome;
 }
@@ -182,7 +182,10 @@ function problemDetail(event: CallEvent): string {
   }
 }
 
-/** Formats the attempt's number. It starts again after a replay, so the line also shows the total number of attempts. */
+/**
+ * Formats the number of the attempt. The number starts again at 1 after a replay. So the text adds the total number of
+ * attempts if it differs.
+ */
 function attemptText({ attempt, attempts_before }: { attempt: number; attempts_before: number }): string {
   const total = attempts_before + 1;
   return total === attempt ? `attempt ${attempt}` : `attempt ${attempt} (${total} in all)`;

@@ -5,13 +5,13 @@ import { learnServerTime } from "./server-time.ts";
 
 type Why = { status: number; detail: string; pauseMs?: number; cause?: unknown };
 
-/** A request that the console refused or did not answer, or whose answer could not be read. */
+/** Error of a request that the console refused or did not answer, or whose answer could not be read. */
 export class Refused extends Error {
   override readonly name = "Refused";
-  /** 0 if there was no answer. */
+  /** HTTP status of the answer; 0 if there was none. */
   readonly status: number;
   readonly code: string;
-  /** Says to the user what is wrong, and what to do about it. */
+  /** Text for the user: what is wrong, and what to do about it. */
   readonly detail: string;
   /** Minimum wait before the page repeats the request by itself. */
   readonly pauseMs: number;
@@ -31,24 +31,24 @@ export function toRefused(thrown: unknown): Refused {
     : new Refused("unexpected", { status: 0, detail: String(thrown) });
 }
 
-/** Called when an answer says that the session has ended or that there is no session. */
+/** Called when the console answers that the user is not signed in, for example because the session has ended. */
 let onSignedOut: () => void = () => {};
 export function setSignedOutListener(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** Timeout of a GET: its connection may be dead without having closed. */
+/** Timeout of a GET. Without it, a request over a dead connection that nobody has closed would never end. */
 const ANSWER_MS_MAX = 30_000;
 /**
- * The pause between two requests is this many times as long as the request took, so that many open pages do not
- * overload a slow service.
+ * The pause before the next poll is at least this many times as long as the last request took. So the slower the
+ * console is, the fewer requests the open pages send.
  */
 const PAUSE_FACTOR = 10;
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
 /**
- * Returns the pause after a request that began at `begunAt`. The pause is limited, because a laptop that slept must
- * not pause for ten times its sleep.
+ * Returns the minimum pause after a request that began at `begunAt`. The duration of the request counts only up to
+ * `ANSWER_MS_MAX`. Otherwise a laptop that slept during a request would pause for ten times its sleep.
  */
 export function pauseSince(begunAt: number): number {
   return PAUSE_FACTOR * Math.min(Date.now() - begunAt, ANSWER_MS_MAX);
@@ -69,7 +69,8 @@ export function request<M extends Method, P extends PathOf<M>>(
   const init = {
     method,
     signal: AbortSignal.any(signals),
-    // The console requires this content type, which a form on another site cannot send.
+    // The console refuses a POST with any other content type. A form on another site cannot send this one, so it cannot
+    // act for a signed-in user.
     headers: {
       accept: "application/json",
       ...(body !== undefined && { "content-type": "application/json" }),
@@ -81,7 +82,7 @@ export function request<M extends Method, P extends PathOf<M>>(
   return exchange(method === "POST" ? urlOf(filled) : urlOf(filled, rest as Query), init, read);
 }
 
-/** Sends a GET whose answer is a file, and returns its bytes. */
+/** Sends a GET for a file or body, and returns the bytes of the answer. */
 export function requestBytes<P extends PathOf<"GET">>(
   path: P,
   asked: InputAt<"GET", P>,
@@ -102,7 +103,7 @@ export function urlOf(path: string, query: Query = {}): URL {
   return url;
 }
 
-/** Sends a request and reads its answer. The answer may break off while it is read. */
+/** Sends a request and reads its answer. Throws `Refused`, also if the connection breaks while the answer is read. */
 async function exchange<Answer>(
   url: URL,
   init: RequestInit,
@@ -137,7 +138,10 @@ async function refusalOf(response: Response, begunAt: number): Promise<Refused> 
   }
 }
 
-/** Returns the value of `Retry-After`, which the service sends in seconds. */
+/**
+ * Returns the time in the `Retry-After` header, which the console sends in seconds. Limited to `RETRY_AFTER_MS_MAX`; 0
+ * if there is none.
+ */
 function retryAfterMs(headers: Headers): number {
   const secs = Number(headers.get("retry-after"));
   return secs > 0 ? Math.min(secs * 1000, RETRY_AFTER_MS_MAX) : 0;

@@ -25,8 +25,8 @@ export type FailedFilter = {
 export type RunAction = Run["kind"];
 
 /**
- * Calls that a bulk operation applies to: listed ids, or all that match a filter. With `limit`, only the oldest are
- * included.
+ * Failed calls that a bulk operation replays or discards: those with the listed ids, or all that match a filter. With
+ * `limit`, only that many of the oldest.
  */
 export type Selection = { ids: string[] } | { filter: FailedFilter; limit?: number };
 
@@ -36,8 +36,8 @@ export const isRunning = ({ state }: Pick<BulkView, "state">): boolean =>
   state === "waiting" || state === "running" || state === "cancelling";
 
 /**
- * Whether the view of the bulk operation can still change. The view of an ended replay changes as long as replayed
- * calls wait in the queue or are in flight.
+ * Whether the data about a bulk operation can still change. After a replay has ended, its outcome changes until none of
+ * the replayed calls is in the queue or in flight.
  */
 export const isOpen = (run: BulkView): boolean =>
   isRunning(run) ||
@@ -48,7 +48,7 @@ export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedPag
 
 export type RunRequest = { action: RunAction; selection: Selection; force: boolean };
 
-/** Starts a bulk operation. With `dry_run`, the console only counts the calls that it would affect. */
+/** Starts a replay or discard. With `dry_run`, the console only counts the calls, and changes none. */
 export function startRun(wish: RunRequest & { reason: string; dry_run: boolean }): Promise<Run> {
   const { action, selection, force, reason, dry_run } = wish;
   const order = { ...toRequestBody(selection), reason, dry_run };
@@ -57,7 +57,10 @@ export function startRun(wish: RunRequest & { reason: string; dry_run: boolean }
     : request("POST", "api/v1/failed/discards", order);
 }
 
-/** Builds the body of the request. Without a filter, the body must say explicitly that all calls are meant. */
+/**
+ * Builds the part of the request's body that selects the calls. For an empty filter it is `all: true`, because the
+ * console refuses a request that does not say which calls it means.
+ */
 function toRequestBody(selection: Selection) {
   if ("ids" in selection) return { call_ids: selection.ids };
   const filter = Object.fromEntries(

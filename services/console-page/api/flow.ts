@@ -13,7 +13,7 @@ export type ProcessStatus = OverviewView["processes"][number];
 export type RunnerStatus = OverviewView["runners"][number];
 export type RedisStatus = OverviewView["redis"];
 
-/** Returns the used fraction of Redis's memory; undefined if Redis has no memory limit or does not report it. */
+/** Returns the used fraction of Redis' memory limit. Undefined if Redis has no limit, or does not report the numbers. */
 export function memoryRatio({
   used_memory_bytes: used,
   max_memory_bytes: most,

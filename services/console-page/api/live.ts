@@ -1,18 +1,18 @@
 import type { Query } from "../url-fragment.ts";
 import { Refused, urlOf } from "./ask.ts";
 
-/** Kinds of data that the console streams to the page. */
+/** Kinds of data that the console sends to the page in a stream, so that the page need not poll for them. */
 export type LiveName = "overview" | "flow" | "jobs";
 
 type Follower = {
   name: LiveName;
-  /** The query that a GET of the same data would have. */
+  /** The query with which a GET would request the same data. */
   query: Query;
   take(data: unknown): void;
   fail(refused: Refused): void;
 };
 
-/** Builds the part of the stream's URL query that requests each kind of data. */
+/** Converts the query of a GET into the query of the stream's URL that requests the same data. */
 const STREAM_QUERIES: Readonly<Record<LiveName, (query: Query) => Query>> = {
   overview: () => ({}),
   flow: ({ span, job }) => ({ flow: span, job }),
@@ -20,29 +20,32 @@ const STREAM_QUERIES: Readonly<Record<LiveName, (query: Query) => Query>> = {
 };
 
 /**
- * The stream counts as dead after this long without an event. The console sends the overview every two seconds, and a
- * connection may be dead without having closed.
+ * Time without an event after which the stream counts as dead, even if its connection has not closed. The console sends
+ * the overview every two seconds.
  */
 const SILENT_MS = 10_000;
-/** Pause before the page connects again after a refusal, for example because too many streams are open. */
+/** Pause before the page connects again after the console has refused the stream, for example because too many are open. */
 const RECONNECT_MS = 15_000;
 
 /*
- * Keeps one stream of server-sent events for the whole page. Without a stream, for example behind a proxy that
- * buffers answers, use-answer.ts polls. A hidden page has no stream, because a browser opens at most six connections
- * to a service, for all tabs together.
+ * Keeps one stream of server-sent events for all data of the page. If no events arrive, for example because a proxy
+ * buffers them, use-answer.ts polls instead. A hidden page has no stream. A browser opens at most six connections to
+ * the console for all tabs together, and streams of hidden tabs could use them up.
  */
 const followers = new Set<Follower>();
 let stream: { url: string; source: EventSource } | undefined;
 let heardAt = Number.NEGATIVE_INFINITY;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Whether the stream has sent something recently. If so, polling is not needed. */
+/** Whether the stream has sent an event recently, so that the page need not poll. */
 export function isLive(): boolean {
   return stream !== undefined && Date.now() - heardAt < SILENT_MS;
 }
 
-/** Sends new data to the follower until the returned function is called. */
+/**
+ * Requests data from the stream for the follower, until the returned function is called. Each new piece of data is
+ * passed to `take`, and an error to `fail`.
+ */
 export function followLive(follower: Follower): () => void {
   followers.add(follower);
   connectIn(0);
@@ -55,8 +58,8 @@ export function followLive(follower: Follower): () => void {
 document.addEventListener("visibilitychange", () => connectIn(0));
 
 /**
- * Connects after `ms`. Even 0 uses a timer, so that only one connection is opened if several followers change at once,
- * for example when one page replaces another.
+ * Opens or replaces the stream after `ms`. Uses a timer even for 0 ms. When one page replaces another, several
+ * followers leave and come at once, and only one connection is opened for all these changes.
  */
 function connectIn(ms: number): void {
   clearTimeout(timer);
@@ -106,8 +109,8 @@ function open(url: string, query: Query): EventSource {
 }
 
 /**
- * Whether the stream sends the data that a follower wants (`own`). It sends other data if the user has chosen another
- * span or job since the stream opened.
+ * Whether the stream was opened with the query of this follower (`own`). It was not if the user has chosen another time
+ * span or job since then, and the stream is not replaced yet.
  */
 function matchesQuery(own: Query, query: Query): boolean {
   return Object.entries(own).every(([name, value]) => query[name] === value);

@@ -15,7 +15,10 @@ const NOTHING: Answer<Overview> = {
 const CurrentOverview = createContext(NOTHING);
 export const OverviewProvider = CurrentOverview.Provider;
 
-/** Returns the current state of the deployment. One request serves all components that show a part of it. */
+/**
+ * Returns the current state of the deployment. All components that show a part of it share one request, which
+ * `useLiveOverview` sends.
+ */
 export const useOverview = (): Answer<Overview> => useContext(CurrentOverview);
 
 export function useLiveOverview(): Answer<Overview> {

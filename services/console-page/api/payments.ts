@@ -24,11 +24,11 @@ export const resolvePayment = (id: string, decision: Decision): Promise<unknown>
 export const beginAcknowledge = (ids: readonly string[], reason: string): Promise<AcknowledgeView> =>
   request("POST", "api/v1/payments/acknowledgements", { call_ids: [...ids], reason });
 
-/** Makes a gateway check a payment now. */
+/** Makes a payment gateway check now whether a payment was made. */
 export const reconcilePayment = (id: string): Promise<Reconciled> =>
   request("POST", "api/v1/payments/{call_id}/reconcile", { call_id: id });
 
-/** Withdraws a pending refund because its call was injected after the refund was exported. */
+/** Cancels a pending refund, because the runner accepted the call after the refund was exported. */
 export const withdrawRefund = (id: string, reason: string): Promise<unknown> =>
   request("POST", "api/v1/payments/{call_id}/withdraw-refund", { call_id: id, reason });
 

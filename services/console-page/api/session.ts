@@ -24,7 +24,10 @@ export async function readSession(): Promise<SessionView | undefined> {
   }
 }
 
-/** Exchanges the token for a cookie that no script can read. The page does not keep the token. */
+/**
+ * Sends the token to the console, which answers with a session cookie that no script can read. The page does not keep
+ * the token.
+ */
 export function signIn(token: string): Promise<SessionView> {
   return request("POST", "session", { token });
 }

@@ -7,35 +7,38 @@ import { isTransient, RETRY_MS_MAX, useRetry } from "./use-retry.ts";
 
 export type Answer<Data> = {
   /**
-   * The newest answer. While a request for another path or query is in flight, it is the previous answer, so that the
-   * page does not jump.
+   * The newest answer. If the path or query has changed, the previous answer stays here until the new one arrives, so
+   * that the page does not flicker.
    */
   data: Data | undefined;
   /** Whether `data` is for the current path and query. */
   isCurrent: boolean;
-  /** The reason why the last request failed. `data` stays if it is for the same path and query. */
+  /**
+   * The error of the last request, if it failed. `data` is then still the last good answer, but only if that was for
+   * the same path and query.
+   */
   refused: Refused | undefined;
   /** Time at which `data` arrived, unix ms. */
   at: number | undefined;
-  /** Whether `data` is outdated, for example because an answer does not come. */
+  /** Whether `data` is older than it should be, because the answer to a later poll is late. */
   isOld(now: number): boolean;
   reload(): void;
 };
 
 type State<Data> = { data?: Data; key?: string; at?: number; refused?: Refused | undefined };
 
-/** An answer is late if it comes this long after it was due. */
+/** Time after which an answer that was due counts as late. */
 const LATE_MS = 10_000;
 
-/** Adds the refusal to the state. Drops the data if it is for another path or query. */
+/** Returns the change of the state after a refused request: it stores the refusal, and drops data for another path or query. */
 function withRefusal<Data>(requestKey: string, refused: Refused) {
   return (before: State<Data>): State<Data> =>
     before.key === requestKey ? { ...before, refused } : { refused };
 }
 
 /**
- * Returns the pause before the next poll after a refusal. It is longer after a transient refusal, because `useRetry`
- * already repeats that request.
+ * Returns the pause before the next poll after a refusal. It is longer after a transient refusal, such as a 503,
+ * because `useRetry` repeats that request earlier anyway.
  */
 function pauseAfter(refused: Refused, everyMs: number): number {
   return refused.pauseMs + (isTransient(refused) ? Math.max(everyMs, RETRY_MS_MAX) : everyMs);
@@ -49,9 +52,9 @@ type Options = {
 };
 
 /**
- * Returns the answer to a GET. While the page is visible, repeats the request every `everyMs`, or less often if the
- * service takes long. Requests at once when the page becomes visible or `turn` changes, and soon after a transient
- * refusal (use-retry.ts). Sends no request without a path.
+ * Returns the answer to a GET, and keeps it up to date. While the page is visible, repeats the request every `everyMs`,
+ * or less often if the console answers slowly. Also requests at once when the page becomes visible or `turn` changes,
+ * and soon after a transient refusal (use-retry.ts). If `path` is undefined, sends no request.
  */
 export function useAnswer<P extends PathOf<"GET">>(
   path: P | undefined,
@@ -71,7 +74,7 @@ export function useAnswer<P extends PathOf<"GET">>(
     let timer: ReturnType<typeof setTimeout> | undefined;
     let earliest = 0;
 
-    // Only one later request is scheduled at a time, even if several are in flight.
+    // All requests share one timer. So only one later request is scheduled, even if several are in flight.
     const loadIn = (ms: number): void => {
       clearTimeout(timer);
       timer = setTimeout(requestIfVisible, ms);

@@ -11,9 +11,9 @@ type Bytes = {
 };
 
 /**
- * Fetches bytes only when the user asks for them. If the answer breaks off, the page does not repeat the request by
- * itself: the service cuts off a slow reader, and would cut it off again. Each request reads all bytes again and leaves
- * a line in the audit log.
+ * Fetches a body or result only when the user asks for it. If the answer breaks off, the page does not repeat the
+ * request by itself, for two reasons. The console cuts off slow readers, and would cut off this one again. Besides,
+ * each request reads all bytes again and adds a line to the audit log.
  */
 export function useBytes<P extends PathOf<"GET">>(path: P, asked: InputAt<"GET", P>): Bytes {
   const [body, setBody] = useState<Uint8Array | undefined>();

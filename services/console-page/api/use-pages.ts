@@ -4,17 +4,20 @@ import { useRetry } from "./use-retry.ts";
 
 export type Paged<Item> = {
   items: readonly Item[];
-  /** Number of all items, if the service has sent it. */
+  /** Number of all items in the list, if the console has sent it. */
   total: number | undefined;
   isLoading: boolean;
-  /** Whether the list is complete. */
+  /** Whether all pages of the list are read. */
   isWhole: boolean;
   refused: Refused | undefined;
   /** Time at which the first page arrived, unix ms; undefined before that. */
   at: number | undefined;
-  /** Whether the refused request was for a further page. */
+  /** Whether the last request was for a page after the first and was refused. Then `items` has only the beginning of the list. */
   isCut: boolean;
-  /** Reads the next page. Does nothing after a refusal, because each scroll would repeat the refused request. */
+  /**
+   * Reads the next page. Called when the user scrolls to the end of the list. Does nothing after a refusal, because
+   * otherwise each scroll would repeat the refused request.
+   */
   more(): void;
   /** Reads the list again from its beginning. The old items stay until the new first page arrives. */
   reload(): void;
@@ -48,8 +51,10 @@ const UNANSWERED = {
 };
 
 /**
- * Reads a list page by page, each from the cursor of the page before. `listKey` identifies the list: a new key starts
- * again with an empty list. A new `turn` also starts again, but the old items stay until the new first page arrives.
+ * Reads a list page by page. The console ends each page with a cursor, from which the next one is read. `listKey`
+ * identifies the list, for example by its filter. If it changes, the list becomes empty and is read from its beginning.
+ * If only `turn` changes, the list is also read from its beginning, but the old items stay until the new first page
+ * arrives.
  */
 export function usePages<Item>(
   listKey: string,
@@ -66,7 +71,8 @@ export function usePages<Item>(
     under.current?.abort();
     const stop = new AbortController();
     under.current = stop;
-    // A retry uses `next`, so it must be this request's cursor. An earlier cursor would continue an earlier list.
+    // If this request fails, a retry starts from the cursor in `next`. So `next` must be the cursor of this request: an
+    // older one could belong to another list.
     setState((before) => ({ ...before, next: cursor, isLoading: true }));
     try {
       const { items, next, total } = await reader.current(cursor, stop.signal);

@@ -4,20 +4,24 @@ import type { Refused } from "./ask.ts";
 const FIRST_MS = 1000;
 export const RETRY_MS_MAX = 10_000;
 
-/** Whether the same request may succeed later: the service or its Redis is unavailable or busy. */
+/** Whether the same request may succeed later, because the console or its Redis was only unavailable or busy. */
 export function isTransient({ status }: Refused): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
 
-/** Whether the service has certainly not carried out the request. If the answer was lost, it may have done so. */
+/**
+ * Whether the console has certainly not carried out the request. After any other transient refusal it may have done so,
+ * for example if only the answer was lost.
+ */
 export function isDefiniteRefusal({ status }: Refused): boolean {
   return status === 429 || status === 503;
 }
 
 /**
- * Calls `again` after a transient refusal: first after about one second, later after about ten, but not before
- * `pauseMs`. If the browser comes online again, calls it at once. A hidden page waits until it is visible. Half of the
- * pause is random, so that not all pages send requests at once when the service is back.
+ * Calls `again` after a transient refusal. The pause grows from about one second to about ten, and is never shorter
+ * than the `pauseMs` of the refusal. When the browser comes online again, calls `again` at once. A hidden page waits
+ * until it is visible. Half of the pause is random, so that not all open pages send requests at the same moment when
+ * the console is back.
  */
 export function useRetry(
   refused: Refused | undefined,

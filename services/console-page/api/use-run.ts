@@ -4,7 +4,10 @@ import type { Refused } from "./ask.ts";
 import { isOpen } from "./failed.ts";
 import { useAnswer } from "./use-answer.ts";
 
-/** Intervals between polls of a bulk operation. Each applies until the operation has been polled for `untilMs`. */
+/**
+ * Intervals between polls of a bulk operation. The page polls often at first, and less often the longer it has followed
+ * the operation. Each interval applies until `untilMs` have passed.
+ */
 const PACES = [
   { untilMs: 10_000, everyMs: 400 },
   { untilMs: 60_000, everyMs: 2000 },
@@ -12,8 +15,8 @@ const PACES = [
 const SLOWEST_MS = 5000;
 
 /**
- * Polls a bulk operation until it has ended, and a replay until none of its calls waits. Calls `onChange` with each
- * view. Returns the reason if a poll failed.
+ * Polls a bulk operation until it has ended. After a replay, polls until none of the replayed calls waits in the queue.
+ * Calls `onChange` with each new state of the operation. Returns the error if the last poll failed.
  */
 export function useRun<Run extends BulkView>(
   run: Run | undefined,
@@ -25,8 +28,8 @@ export function useRun<Run extends BulkView>(
   const everyMs = PACES.find(({ untilMs }) => followedMs < untilMs)?.everyMs ?? SLOWEST_MS;
   const { data, isCurrent, refused } = useAnswer(path, { run_id: run?.id ?? "" }, { everyMs });
 
-  // Each view is reported only once. Right after the user resumes an operation, `data` is still the view from before
-  // the resume.
+  // Each answer is passed to `onChange` only once. Right after the user resumes an operation, `data` is still the
+  // answer from before. If it were reported again, the operation would look stopped.
   const reported = useRef<BulkView | undefined>(undefined);
   useEffect(() => {
     if (!isCurrent || data === undefined || data === reported.current) return;

@@ -4,7 +4,7 @@ import { type SessionView, signIn } from "../api/session.ts";
 import { Icon } from "../ui/icons.tsx";
 import { ThemeSwitch } from "../ui/theme.tsx";
 
-/** Asks for a token. After the sign-in, the page of the URL opens. */
+/** Asks the user for a token and signs in with it. After that, the page opens that the URL names. */
 export function SignIn({ onSignedIn }: { onSignedIn: (session: SessionView) => void }) {
   const field = useRef<HTMLInputElement>(null);
   const [refused, setRefused] = useState<Refused | undefined>();

@@ -3,15 +3,18 @@ import { shortened } from "./copy.tsx";
 import { counted } from "./number.ts";
 
 /**
- * Writes an amount of a token's smallest units as a decimal, without rounding. Without known decimals it writes the
- * smallest units, and says so.
+ * Formats an amount of a token as a decimal number, without rounding. `units` is in the token's smallest units. If the
+ * token's decimals are not known, the text says how many smallest units it is.
  */
 export function amountText(units: string, symbol: string, decimals: number | null | undefined): string {
   if (decimals == null || !/^\d+$/.test(units)) return `${units} smallest units of ${symbol}`;
   return `${decimalText(units, decimals)} ${symbol}`;
 }
 
-/** Writes one amount for each token. Tokens with the same symbol also show their network or their contract. */
+/**
+ * Formats the amount of each token. If several tokens have the same symbol, adds their networks, and also their
+ * contracts if these are on the same network.
+ */
 export function amountTexts(amounts: readonly TokenAmount[]): string[] {
   return amounts.map((each) => {
     const text = amountText(each.amount, each.symbol, each.decimals);
@@ -24,7 +27,10 @@ export function amountTexts(amounts: readonly TokenAmount[]): string[] {
 
 export const amountsText = (amounts: readonly TokenAmount[]): string => amountTexts(amounts).join(" and ");
 
-/** Writes `48 USDC for 11 calls`, and states separately which part is uncertain. */
+/**
+ * Formats what was paid for calls, such as `48 USDC for 11 calls`. Payments that the chain has not confirmed yet, and
+ * unreadable ones, are listed separately.
+ */
 export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLeast = false): string {
   const sumText = ({ calls, amounts }: Sum, doubt = "") =>
     calls === 0 ? [] : [`${amountsText(amounts)}${doubt} for ${counted(calls, "call")}`];
@@ -36,7 +42,7 @@ export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLe
   return `${isAtLeast ? "at least " : ""}${texts.join("; ")}`;
 }
 
-/** Writes an amount of smallest units as a decimal with groups of three digits. */
+/** Formats an amount in smallest units as a decimal number with groups of three digits. */
 export function decimalText(units: string, decimals: number): string {
   const digits = units.padStart(decimals + 1, "0");
   const whole = digits.slice(0, digits.length - decimals);

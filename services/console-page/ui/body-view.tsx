@@ -7,7 +7,10 @@ import { Segments } from "./segments.tsx";
 const FORMS = ["JSON", "Text", "Hex"] as const;
 type Form = (typeof FORMS)[number];
 
-/** Characters that are shown at first. A megabyte of text would stall the page. */
+/**
+ * Number of characters that are shown until the user asks for the rest. The browser would hang for a while on a
+ * megabyte of text.
+ */
 const TEXT_MAX = 20_000;
 const HEX_BYTES_MAX = 2048;
 
@@ -70,7 +73,10 @@ function formatted(value: unknown): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** Saves the bytes as they are. Their content type keeps a browser from showing or running them. */
+/**
+ * Saves the bytes unchanged as a file. They get a content type that no browser displays or runs, because they come from
+ * strangers.
+ */
 function download(body: Uint8Array, file: string): void {
   const url = URL.createObjectURL(new Blob([new Uint8Array(body)], { type: "application/octet-stream" }));
   const link = document.createElement("a");
@@ -99,7 +105,7 @@ function asText(body: Uint8Array): string | undefined {
   }
 }
 
-/** Parses JSON. Returns undefined unless it is an object or an array: other values are not worth folding. */
+/** Parses JSON. Returns undefined unless it is an object or an array: other values have no parts to fold. */
 function asJson(text: string): { value: object } | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {

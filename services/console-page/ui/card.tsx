@@ -8,7 +8,7 @@ type Props = {
   isBare?: boolean;
 };
 
-/** A section of a page, with its heading. A bare card has no padding, for a table. */
+/** A section of a page with its heading. With `isBare` the content has no padding, so that a table reaches the card's edges. */
 export function Card({ title, tools, children, isBare = false }: Props) {
   const id = useId();
   return (

@@ -4,7 +4,7 @@ import { minute } from "./time.tsx";
 
 const FONT = "12px system-ui, sans-serif";
 
-/** Steps between ticks of counts: 1, 2, 5, 10 and so on. */
+/** Permitted steps between the ticks of an axis for counts: 1, 2, 5, 10 and so on. */
 const WHOLE_STEPS = Array.from({ length: 12 }, (_, power) =>
   [1, 2, 5].map((step) => step * 10 ** power),
 ).flat();
@@ -14,7 +14,7 @@ export function toData(times: readonly number[], lines: readonly Line[]): uPlot.
 }
 
 type Drawn = Omit<Required<ChartProps>, "label" | "times" | "markers" | "onPick"> & {
-  /** Reference to the markers, which can change after the chart was created. */
+  /** Reference to the current markers. They can change after the chart was created, which then draws the new ones. */
   marks: { readonly current: readonly Marker[] };
 };
 
@@ -49,7 +49,7 @@ export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         size: 62,
         ...(unit !== "" && { label: unit, labelSize: 18, labelGap: 2, labelFont: FONT }),
         ...(isWhole && { incrs: WHOLE_STEPS }),
-        // A logarithmic axis has labels only at powers of ten, because labels between them would overlap.
+        // On a logarithmic axis, `powers` keeps only the labels at powers of ten. Labels between them would overlap.
         filter: powers,
         grid: { ...axis.grid, filter: powers },
         values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : formatTick(tick))),
@@ -72,7 +72,7 @@ function seriesOf(line: Line, { format }: Drawn, colourOf: ColourOf): uPlot.Seri
     ...(isStepped && stepped !== undefined && { paths: stepped }),
     ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
     points: { show: true, size: 5, filter: isolatedPoints },
-    // The legend shows the newest value, unless the pointer chooses another.
+    // While the pointer is not on the chart, `i` is null and the legend shows the newest value.
     value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
       wordsOf(i === null ? data[at]?.at(-1) : value, format),
   };
@@ -103,7 +103,10 @@ function drawMarkers({ ctx, bbox, valToPos, scales }: uPlot, markers: readonly M
   ctx.restore();
 }
 
-/** Returns the points that have no neighbour. They need a dot, because a line connects only neighbours. */
+/**
+ * Returns the indexes of points without a value directly before or after them. They are drawn as dots, because no line
+ * reaches them.
+ */
 function isolatedPoints({ data }: uPlot, line: number): number[] {
   const values = data[line] ?? [];
   return [...values.keys()].filter(
@@ -142,7 +145,10 @@ function isPowerOfTen(value: number): boolean {
 
 type ColourOf = (name: string) => string;
 
-/** Resolves colours. A canvas does not know CSS variables, so an element resolves them in its theme. */
+/**
+ * Returns a function that gives the colour of a name such as `accent`. A canvas cannot use CSS variables. So an
+ * invisible element gets each variable as its colour, and the browser computes the value for the current theme.
+ */
 function colourResolver(within: HTMLElement): ColourOf {
   const probe = within.appendChild(document.createElement("span"));
   const resolved = new Map<string, string>();

@@ -9,12 +9,12 @@ type Shown = {
   marks: { readonly current: readonly Marker[] };
 };
 
-/** Distance between the cursor and the tooltip. */
+/** Distance between the cursor and the tooltip, in pixels. */
 const GAP = 12;
 
 /**
- * Shows the values at the cursor, and the markers near it. A chart that only follows the crosshair of another chart
- * shows no tooltip.
+ * Creates a uPlot plugin that shows the values at the cursor, and the markers near it. Charts can move their crosshairs
+ * together, but only the chart under the pointer shows a tooltip.
  */
 export function createTooltip({ lines, format, marks }: Shown): uPlot.Plugin {
   const tip = document.createElement("div");
@@ -75,7 +75,7 @@ function rowOf({ name, words, colour }: Row): HTMLElement {
   return row;
 }
 
-/** Returns the texts of the markers that are closer to this point than to its neighbours. */
+/** Returns the texts of the markers whose time is closer to this point than to the points before and after it. */
 function markersNear(markers: readonly Marker[], { data: [times] }: uPlot, idx: number): string[] {
   const at = times[idx] ?? 0;
   const [before, after] = [times[idx - 1] ?? at, times[idx + 1] ?? at];

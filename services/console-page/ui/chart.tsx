@@ -6,17 +6,17 @@ import { zone } from "./zone.tsx";
 
 export type Line = {
   name: string;
-  /** One value for each time; null if nothing was counted. */
+  /** One value for each time in `times`; null if there is none, for example because no process reported. */
   values: readonly (number | null)[];
-  /** Name of a colour in tokens.css, without its dashes. */
+  /** Name of a colour variable in tokens.css, without the leading `--`. */
   colour: "accent" | "good" | "warn" | "bad" | "muted";
   isFilled?: boolean;
   isDashed?: boolean;
-  /** Whether a value holds until the next one. */
+  /** Whether the line keeps each value until the next one, and then jumps, instead of connecting them. */
   isStepped?: boolean;
 };
 
-/** An event that may explain a change of the lines. */
+/** An event that may explain a change of the lines, such as a deploy. The chart shows it as a flag. */
 export type Marker = {
   /** Unix ms. */
   at: number;
@@ -29,7 +29,7 @@ export type ChartProps = {
   /** Unix ms, in order. */
   times: readonly number[];
   lines: readonly Line[];
-  /** Writes a value with its unit, in the legend and the tooltip, and on the axis unless `formatTick` is given. */
+  /** Formats a value with its unit, for the legend and the tooltip. Also for the axis, unless `formatTick` is given. */
   format: (value: number) => string;
   formatTick?: (value: number) => string;
   /** Unit of the axis. */
@@ -44,13 +44,13 @@ export type ChartProps = {
   markers?: readonly Marker[];
   /** Charts with the same key move their crosshairs together. */
   syncKey?: string;
-  /** Called with the time (unix ms) of the point that is clicked, or chosen with Enter. */
+  /** Called with the time (unix ms) of a point when the user clicks on it. */
   onPick?: ((at: number) => void) | undefined;
 };
 
 const NO_MARKERS: readonly Marker[] = [];
 
-/** Draws lines over time. The chart keeps its space while new values load. */
+/** Draws lines over time. The space of the chart stays the same while new values load. */
 export function Chart(props: ChartProps) {
   const { label, times, lines, format, formatTick = format, height = 200, unit = "", syncKey = "" } = props;
   const { isLogarithmic = false, isFitted = false, isWhole = false } = props;
@@ -104,7 +104,10 @@ function pickAt({ cursor, data: [times] }: uPlot, onPick: ChartProps["onPick"]):
   if (at !== undefined) onPick?.(at * 1000);
 }
 
-/** Returns a number that changes with the colours of the page. */
+/**
+ * Returns a number that changes when the page's colours change: when the user switches the theme, or the system does.
+ * The chart must then be drawn again, because a canvas does not follow CSS.
+ */
 function useThemeTurn(): number {
   const [turn, setTurn] = useState(0);
   useEffect(() => {

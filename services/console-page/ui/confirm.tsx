@@ -10,20 +10,20 @@ type Props = {
   /** Label of the button. */
   verb: string;
   isDangerous?: boolean;
-  /** Whether everything that the act needs has been chosen or filled in. */
+  /** Whether the user has filled in all that `children` ask for, so that the button can be enabled. */
   isReady?: boolean;
   /** Example of a reason. */
   example: string;
   onClose: () => void;
-  /** Called after the act. Without it, the dialog closes. */
+  /** Called after the act has succeeded. By default this is `onClose`. */
   onDone?: () => void;
-  /** Performs the act; throws if it fails. */
+  /** Performs the act with the given reason; throws if it fails. */
   act: (reason: string) => Promise<unknown>;
-  /** Describes the act. */
+  /** Description of the act, and further fields that it needs. */
   children: ComponentChildren;
 };
 
-/** Asks for a reason, performs the act and closes. If the act fails, says why. */
+/** Dialog that asks for a reason, performs an act and closes. If the act fails, says why and stays open. */
 export function Confirm(props: Props) {
   const {
     title,

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 
-/** Returns whether the text was just copied, and a function that copies it. */
+/** Returns whether the text was copied within the last 1.5 seconds, and a function that copies it to the clipboard. */
 export function useCopy(text: string): [boolean, () => Promise<void>] {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
@@ -14,7 +14,7 @@ export function useCopy(text: string): [boolean, () => Promise<void>] {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      // Without https a browser offers no clipboard. The user can still select the text.
+      // Browsers offer no clipboard without https. The user can still select and copy the text by hand.
     }
   };
   return [isCopied, copy];

@@ -4,17 +4,23 @@ import { directionOf, SortButton, type Sorting, type SortKey, sorted, useSorting
 export type Column<Item> = {
   title: string;
   cell: (item: Item) => ComponentChildren;
-  /** Key by which a click on the heading sorts the rows. Without it, the heading is only text. */
+  /** Returns the key by which a click on the heading sorts the rows. If undefined, the heading is only text. */
   sortBy?: SortKey<Item>;
-  /** Classes of the cells. `number` and `wide` also apply to the heading. A narrow window hides `wide` cells. */
+  /**
+   * CSS classes of the column's cells. The heading also gets `number` and `wide` from them. Cells with `wide` are
+   * hidden in a narrow window.
+   */
   class?: string;
-  /** A further class of a cell. */
+  /** Returns a further CSS class for the cell of an item. */
   tone?: (item: Item) => string;
-  /** The text of a cell's tooltip. */
+  /** Returns the text of the tooltip for the cell of an item. */
   hint?: (item: Item) => string;
-  /** Whether only screen readers get the heading. */
+  /** Whether the heading is invisible, and only read by screen readers. */
   isTitleHidden?: boolean;
-  /** Whether the cell has no label in a narrow window, which shows each row as a card. */
+  /**
+   * Whether the cell has no label in a narrow window. There each row is a card, in which other cells have the column's
+   * title as a label.
+   */
   isUnlabelled?: boolean;
 };
 
@@ -25,7 +31,7 @@ type Props<Item> = {
   isChosen?: (item: Item) => boolean;
 };
 
-/** A table of items. In a narrow window each row is a card, whose first cell is its title. */
+/** A table with one row for each item. In a narrow window each row is shown as a card, with its first cell as the title. */
 export function DataTable<Item>({ columns, items, keyOf, isChosen }: Props<Item>) {
   const [sorting, sort] = useSorting();
   const key = columns.find(({ title }) => title === sorting?.by)?.sortBy;

@@ -6,15 +6,15 @@ type Props = {
   title: string;
   onClose: () => void;
   children: ComponentChildren;
-  /** Buttons; the last one performs the act. */
+  /** Buttons at the bottom. The last one performs the act. */
   foot?: ComponentChildren;
-  /** Whether a request is in flight. The Escape key must not close the dialog then. */
+  /** Whether a request is in flight. Then the Escape key does not close the dialog, so that the user sees the outcome. */
   isBusy?: boolean;
 };
 
 /**
- * A modal dialog of the browser. It keeps the focus inside. When it closes, the focus returns to the element that had
- * it before.
+ * A modal dialog. The browser keeps the keyboard focus inside it. When the dialog closes, the focus returns to the
+ * element that had it before.
  */
 export function Dialog({ title, onClose, children, foot, isBusy = false }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);

@@ -2,7 +2,7 @@ import { useIsPublic } from "../api/names.ts";
 import { Copyable, shortened } from "./copy.tsx";
 import { Icon } from "./icons.tsx";
 
-/** Block explorers in common use, by network. */
+/** URLs of well-known block explorers, by network (CAIP-2). */
 const EXPLORERS: Readonly<Record<string, string>> = {
   "eip155:1": "https://etherscan.io",
   "eip155:10": "https://optimistic.etherscan.io",
@@ -18,8 +18,9 @@ const EXPLORERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Shows a transaction or address, which a click copies. Links to the explorer of its network if the configured node
- * is public. A local chain may have the id of a public one, whose explorer never saw the transaction.
+ * Shows a transaction or address, with a button that copies it. Links to the block explorer of its network if all
+ * configured nodes of the network are public. A local chain, such as the devnet, uses the id of a public chain, whose
+ * explorer does not know its transactions.
  */
 export function OnChain({ kind, text, network }: { kind: "tx" | "address"; text: string; network: string }) {
   const isPublic = useIsPublic(network);

@@ -3,7 +3,7 @@ import { NARROW, useMedia } from "./use-media.ts";
 
 type Props = { isActive: boolean; onClear: () => void; children: ComponentChildren };
 
-/** The fields that narrow a list. In a narrow window they are folded. */
+/** Bar with the fields that filter a list. In a narrow window they are hidden until the user opens them. */
 export function FilterBar({ isActive, onClear, children }: Props) {
   const isNarrow = useMedia(NARROW);
   const fields = (

@@ -1,4 +1,4 @@
-/** SVG path of each icon in a 20×20 box, drawn as a line. */
+/** Drawing of each icon: the path of an SVG of 20×20, drawn as a line. */
 const PATHS = {
   gate: "M5 17V9a5 5 0 0 1 10 0v8M10 17v-6M3 17h14",
   keyboard: "M2.5 5.5h15v9h-15zM5.5 8.5h.1M8.5 8.5h.1M11.5 8.5h.1M14.5 8.5h.1M7 11.8h6",

@@ -1,11 +1,14 @@
 import { useState } from "preact/hooks";
 
-/** Number of members of one object or array that are shown at first. */
+/** Number of members of one object or array that are shown until the user asks for more. */
 const MEMBERS_AT_ONCE = 100;
-/** Objects and arrays are unfolded up to this depth. */
+/** Depth up to which objects and arrays are unfolded at first. */
 const OPEN_DEPTH = 3;
 
-/** Shows a JSON value; its objects and arrays can be folded. All of it is shown as text, never as markup. */
+/**
+ * Shows a JSON value, whose objects and arrays can be folded. Strings are shown as text and never as HTML, because the
+ * JSON comes from strangers.
+ */
 export function Json({ value }: { value: unknown }) {
   return (
     <div class="json mono">

@@ -5,7 +5,10 @@ import { ago, shortly, useNow } from "./time.tsx";
 
 type Any = Answer<unknown>;
 
-/** Joins several answers into one, with the age of the oldest. */
+/**
+ * Combines the states of several answers into one, for components that show a single state. Its time is that of the
+ * oldest answer, and it is refused or old if one of them is.
+ */
 export function joinAnswers(answers: readonly Any[]): Any {
   const isThere = answers.every(({ at, isCurrent }) => at !== undefined && isCurrent);
   return {
@@ -20,7 +23,10 @@ export function joinAnswers(answers: readonly Any[]): Any {
   };
 }
 
-/** Says whether the shown data is current, and otherwise how old it is. Shows nothing if the service answered 404. */
+/**
+ * Shows in the page's head whether the data is current, and if not, how old it is. Shows nothing after a 404, because
+ * there is no such item then.
+ */
 export function Live({ answer: { at, refused, isOld } }: { answer: Any }) {
   const now = useNow(1000);
   if (at === undefined) {
@@ -42,9 +48,9 @@ export function Live({ answer: { at, refused, isOld } }: { answer: Any }) {
 }
 
 type WhyNotProps = {
-  /** `isCut` says that a further page of a list was refused. */
+  /** `isCut` is true if the beginning of a list is shown, and the request for its next page was refused. */
   answer: Pick<Any, "at" | "refused" | "reload"> & { isCut?: boolean };
-  /** Title of the notice if nothing can be shown. */
+  /** Title of the notice if no earlier answer is shown. */
   title?: string;
 };
 

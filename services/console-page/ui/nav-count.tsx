@@ -2,7 +2,7 @@ import { shortCount } from "./number.ts";
 
 export type Waiting = { count: number; isAtLeast: boolean };
 
-/** Shows in a link how many items on its page wait for an operator. */
+/** Shows beside the name of a page in the navigation how many of its items wait for an operator. */
 export function NavCount({ waiting }: { waiting: Waiting | undefined }) {
   if (waiting === undefined || waiting.count === 0) return null;
   const { count, isAtLeast } = waiting;

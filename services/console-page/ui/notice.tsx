@@ -23,7 +23,10 @@ export function Notice(props: { tone: Tone; title: string; action?: Action; chil
   );
 }
 
-/** Says why an act was refused. If the answer was lost or the service failed, the act may have been done nevertheless. */
+/**
+ * Says why an act failed. If no answer came, or an error of the server, the act may have been done. Then the notice
+ * says that the outcome is unknown.
+ */
 export function ActionFailed({ refused: { status, detail }, title }: { refused: Refused; title: string }) {
   const isKnown = status !== 0 && status < 500;
   return (
@@ -33,7 +36,7 @@ export function ActionFailed({ refused: { status, detail }, title }: { refused: 
   );
 }
 
-/** Ends the detail of a refusal with a full stop, so that a sentence can follow. */
+/** Ends the text of an error with a full stop, if it has none, so that another sentence can follow. */
 export function asSentence(detail: string): string {
   return detail.replace(/[.]?$/, ".");
 }

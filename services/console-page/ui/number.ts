@@ -5,7 +5,7 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
-/** Writes a number in at most four characters: `12k`. */
+/** Writes a number in at most four characters, rounded down: `12k`. */
 export function shortCount(value: number): string {
   if (value < 1000) return String(value);
   return value < 1_000_000 ? `${Math.floor(value / 1000)}k` : `${Math.floor(value / 1_000_000)}M`;
@@ -16,7 +16,7 @@ export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** Writes a rate per second, with enough digits to differ from zero. */
+/** Writes a rate per second. A small rate gets more decimals, so that it does not look like zero. */
 export function rate(perSecond: number): string {
   if (perSecond === 0) return "0";
   if (perSecond >= 100) return count(perSecond);

@@ -3,12 +3,12 @@ import { useEffect, useRef } from "preact/hooks";
 
 type Props = {
   title: string;
-  /** Says whether the shown data is current. */
+  /** Element that shows whether the data on the page is current (live.tsx). */
   live?: ComponentChildren;
   children?: ComponentChildren;
 };
 
-/** Head of a page: its title and controls. The title gets the focus when the page opens. */
+/** Head of a page: its title and controls. When the page opens, the title gets the focus, so that screen readers announce it. */
 export function PageHead({ title, live, children }: Props) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {

@@ -8,7 +8,7 @@ type Props = {
   example: string;
 };
 
-/** Asks for a reason, which the audit log keeps. Each act needs one. */
+/** Field for the operator's reason for an act. The console requires one for each act, and writes it to the audit log. */
 export function ReasonField({ value, onChange, example }: Props) {
   const id = useId();
   const session = useSession();

@@ -4,7 +4,7 @@ import { Notice } from "./notice.tsx";
 
 type Missing = readonly { detail: string }[];
 
-/** Lists the ids of a bulk operation for which nothing was found. */
+/** Lists the ids given to a bulk operation for which it found no call or payment, each with the reason. */
 export function MissingIds({ missing }: { missing: Missing }) {
   return missing.map(({ detail }) => (
     <p class="small muted wrap" key={detail}>

@@ -2,7 +2,7 @@ import { NavCount, type Waiting } from "./nav-count.tsx";
 
 type Props<Value extends string> = {
   label: string;
-  /** `waiting` counts the items of an option that wait for an operator. */
+  /** The options. `waiting` is the number of items behind an option that wait for an operator. */
   options: readonly { value: Value; name: string; waiting?: Waiting | undefined }[];
   value: Value;
   onChange: (value: Value) => void;

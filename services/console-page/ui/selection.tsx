@@ -1,18 +1,24 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Limit on the calls that one bulk operation can name. */
+/** Maximum number of ids in the request for one bulk operation. */
 const IDS_MAX = 1000;
 
 export type Selection = {
   selected: ReadonlySet<string>;
-  /** Selects or clears one item. With `isRange`, instead selects every item from the last toggled one to this one. */
+  /**
+   * Selects an item, or removes it from the selection. With `isRange`, selects every item from the one toggled last to
+   * this one.
+   */
   toggle: (id: string, isRange: boolean) => void;
-  /** Clears the selection. If it is empty, selects every listed item, up to `IDS_MAX`. */
+  /** Clears the selection, or, if it is empty, selects every listed item, up to `IDS_MAX`. */
   toggleAll: () => void;
   clear: () => void;
 };
 
-/** Keeps the selected ids until `listKey` changes. */
+/**
+ * Keeps which items of a list are selected. The selection is cleared when the list changes (`listKey`) and when the
+ * user presses Escape.
+ */
 export function useSelection(listKey: string, ids: readonly string[]): Selection {
   const [selected, setSelected] = useState<ReadonlySet<string>>(NONE);
   const before = useRef<string | undefined>(undefined);

@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
 import { useQuery } from "../url-fragment.ts";
 
-/** Time spans up to now, by their name in the page's URL. */
+/** Time spans that end now. `name` is their name in the page's URL. */
 const SPANS: readonly { name: string; title: string; ms: number }[] = [
   { name: "1h", title: "last hour", ms: 3_600_000 },
   { name: "24h", title: "last 24 hours", ms: 86_400_000 },
@@ -10,8 +10,9 @@ const SPANS: readonly { name: string; title: string; ms: number }[] = [
 ];
 
 /**
- * Returns the start of the time span that the URL names, by the server's clock. The start stays the same until the user
- * chooses another span. Otherwise each render would clear and reload the list.
+ * Returns the start of the time span that the URL names, by the server's clock. The start does not move with time, but
+ * stays the same until the user chooses another span. Otherwise each render would have another start, and would clear
+ * and reload the list.
  */
 export function useSince(): string | undefined {
   const [query] = useQuery();

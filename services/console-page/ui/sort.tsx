@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 
-/** Text or number by which an item is sorted. */
+/** Returns the text or number by which an item is sorted. */
 export type SortKey<Item> = (item: Item) => string | number;
 
 export type Sorting = { by: string; isDescending: boolean };
 
-/** Keeps the chosen heading. A second choice of the same heading reverses the order. */
+/** Keeps by which column a table is sorted, by the column's heading. Choosing the same heading again reverses the order. */
 export function useSorting(): [Sorting | undefined, (by: string) => void] {
   const [sorting, setSorting] = useState<Sorting | undefined>();
   const sort = (by: string) =>
@@ -31,7 +31,7 @@ function compare(a: string | number, b: string | number): number {
 
 type Props = { title: string; sorting: Sorting | undefined; onSort: (by: string) => void };
 
-/** Heading that sorts the rows by its column. */
+/** Heading of a column as a button that sorts the rows by this column. */
 export function SortButton({ title, sorting, onSort }: Props) {
   const isChosen = sorting?.by === title;
   return (

@@ -2,7 +2,10 @@ import { useEffect, useState } from "preact/hooks";
 
 type Props = { title: string; placeholder: string; value: string; onChange: (text: string) => void };
 
-/** A text field that narrows a list once the text is entered. It keeps the text while the page is rendered again. */
+/**
+ * A text field that filters a list when the user presses Enter or leaves the field. Until then it keeps the typed text,
+ * even if the page is rendered again.
+ */
 export function TextFilter({ title, placeholder, value, onChange }: Props) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

@@ -7,7 +7,7 @@ type TileProps = {
   isBad?: boolean;
 };
 
-/** A number with its name, as an item of a list. It keeps its space while the number is unknown. */
+/** A number with its name, as an item of a list. Its space stays the same while the number is not known. */
 export function Tile({ name, value = "", unit = "", note = "", href, isBad = false }: TileProps) {
   const shown = (
     <>

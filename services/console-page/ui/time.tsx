@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
 import { inZone, zone } from "./zone.tsx";
 
-/** A time as ISO 8601 text, as in the API, or in unix ms. */
+/** A time: text in ISO 8601, as in the API, or a number in unix ms. */
 export type When = string | number;
 
 const clock = inZone({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
@@ -17,13 +17,16 @@ export const weekday = inZone({ weekday: "short", day: "numeric", month: "short"
 type TimeProps = {
   at: When;
   form?: "short" | "exact" | "clock";
-  /** Whether the time may be in the future, such as a deadline. */
+  /**
+   * Whether the time may be in the future, as that of a deadline. A time of another kind that seems to be in the future
+   * is shown as `now`, because only the clocks differ.
+   */
   mayBeAhead?: boolean | undefined;
 };
 
 /**
- * Shows a time in the chosen zone: the time of day, and also the day unless it is today. The exact value is in
- * `title` and `datetime`.
+ * Shows a time in the time zone that the user has chosen. The short form has the time of day, and also the day unless
+ * it is today. The exact value is in the tooltip.
  */
 export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
   const date = new Date(at);
@@ -74,8 +77,8 @@ function clockWithMs(date: Date): string {
 }
 
 /**
- * Writes `5 min ago`. If the clocks of the servers differ, an event may seem to lie in the future. It then happened
- * `now`.
+ * Writes how long ago a time was, such as `5 min ago`. If the clocks of the servers differ, an event may seem to be in
+ * the future. The text is `now` then.
  */
 export function ago(at: number, now: number): string {
   const ms = now - at;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Returns whether a media query matches, and follows its changes. */
+/** Returns whether a CSS media query matches the window, and renders the component again when this changes. */
 export function useMedia(query: string): boolean {
   const [holds, setHolds] = useState(() => matchMedia(query).matches);
   useEffect(() => {

@@ -4,21 +4,22 @@ import { isNotForPage } from "./key-press.ts";
 
 type Props = {
   label: string;
-  /** Number of loaded rows. `total` is the number of all rows, if it is known. */
+  /** Number of rows that are loaded. `total` is the number of rows in the whole list, if it is known. */
   count: number;
   total?: number | undefined;
   rowHeight: number;
   row: (index: number) => ComponentChildren;
-  /** Called when the last rows are almost visible. */
+  /** Called when the user has scrolled close to the last loaded row, so that more can be loaded. */
   onEnd: () => void;
 };
 
-/** Number of rows beyond the window that are also drawn, so that scrolling shows no gap. */
+/** Number of rows that are drawn above and below the visible ones, so that fast scrolling shows no gap. */
 const AHEAD = 12;
 
 /**
- * A list of any length: the document has only the visible rows. The whole page scrolls, not a box inside it. `j` and
- * `k` move the focus between the first links of the rows, and `x` selects a row.
+ * A list that can be very long, because the document contains only the rows in the window. The list scrolls with the
+ * whole page, and is no scrolling box in it. The keys `j` and `k` move the focus to the first link in the next and the
+ * previous row. `x` selects the row with the focus.
  */
 export function VirtualRows({ label, count, total, rowHeight, row, onEnd }: Props) {
   const box = useRef<HTMLUListElement>(null);
@@ -74,7 +75,7 @@ function useRowKeys(box: { current: HTMLElement | null }, count: number, rowHeig
       link?.focus({ preventScroll: true });
       row?.scrollIntoView({ block: "nearest" });
       if (link != null || !again) return;
-      // The row is not drawn yet. Scrolling to it draws it.
+      // The row is not in the document yet. Scroll to it, wait until it is drawn, and try once more.
       const top = (box.current?.getBoundingClientRect().top ?? 0) + window.scrollY + index * rowHeight;
       window.scrollTo(0, top - window.innerHeight / 2);
       requestAnimationFrame(() => requestAnimationFrame(() => focusRow(index, false)));
@@ -99,7 +100,7 @@ function useRowKeys(box: { current: HTMLElement | null }, count: number, rowHeig
   }, [box, count, rowHeight]);
 }
 
-/** Returns the row that has the focus; -1 if it is outside the list. */
+/** Returns the index of the row that has the focus; -1 if no row has it. */
 function focusedRow(box: HTMLElement | null): number {
   const row = document.activeElement?.closest<HTMLElement>("[data-index]");
   return row != null && box?.contains(row) === true ? Number(row.dataset["index"]) : -1;

@@ -32,7 +32,7 @@ function chooseZone(next: Zone): void {
   window.dispatchEvent(new Event(CHANGED));
 }
 
-/** Renders the component and its children again when the zone changes. */
+/** Hook that renders its component and the children again when the user changes the time zone. */
 export function useZone(): void {
   const [, setShown] = useState(zone);
   useEffect(() => {
@@ -42,7 +42,10 @@ export function useZone(): void {
   }, []);
 }
 
-/** Returns a function that writes a time in the chosen zone. It makes the formatter of each zone only once. */
+/**
+ * Returns a function that formats a time in the zone that the user has chosen. It creates the formatter for each zone
+ * only once, because that is slow.
+ */
 export function inZone(options: Intl.DateTimeFormatOptions): (at: Date | number) => string {
   const formats: Partial<Record<Zone, Intl.DateTimeFormat>> = {};
   return (at) => {
@@ -55,7 +58,7 @@ export function inZone(options: Intl.DateTimeFormatOptions): (at: Date | number)
   };
 }
 
-/** Zone of the browser, such as `Europe/Berlin (UTC+1)`. */
+/** Returns the name of the browser's time zone, such as `Europe/Berlin (UTC+1)`. */
 function localName(): string {
   const offset = new Intl.DateTimeFormat("en", { timeZoneName: "shortOffset" })
     .formatToParts()

@@ -3,15 +3,19 @@ import { ORIGINS } from "../../call/origin.ts";
 import type { EventOutcome } from "./outcomes.ts";
 
 /*
- * Live events of processes, sent over Redis' pub/sub. They are not reliable: nothing waits for them, events without a
- * listener are lost, and events above a limit are only counted. They contain no secret and no body.
+ * Live events: gateways and producers send them over Redis' pub/sub to followers, such as `postern tail` and the
+ * console. They are not reliable. No process waits for them, and an event is lost if no follower listens. Above a
+ * limit, a process only counts its events. They contain no secret and no body.
  */
 
 const common = {
   /** Unix ms, by the clock of the process that sends the event. */
   at: z.int(),
   origin: z.enum(ORIGINS),
-  /** Path of the webhook endpoint. Absent for other calls, for an attempt that sent nothing, and if no endpoint has the path. */
+  /**
+   * Path of the webhook endpoint. Absent for calls of other origins, and for a refused request to a path that no
+   * endpoint has. Also absent for a call whose record the producer cannot read.
+   */
   endpoint: z.string().optional(),
 };
 
@@ -22,25 +26,31 @@ const ofCall = {
   job: z.string(),
   /** Number of this attempt, from 1, since the call was queued or last replayed. */
   attempt: z.int(),
-  /** Number of all attempts before this one: also those before replays, and those that do not count towards the limit. */
+  /**
+   * Number of all earlier attempts at the call. Unlike `attempt`, it includes attempts before a replay, and attempts
+   * that do not count towards the limit of attempts.
+   */
   attempts_before: z.int(),
 };
 
-/** Error of a failed attempt or call. The reason is the same as in the log. */
+/** Error of a failed attempt or call: its code, and the reason that the log also has. */
 const why = { code: z.string(), reason: z.string() };
 
 /** One event. A later release may add fields. */
 export const CallEvent = z.discriminatedUnion("outcome", [
-  /** A gateway has put a call on disk and answered its sender or payer. */
+  /** A gateway has stored a call on disk and answered its sender or payer. */
   z.object({
     ...common,
     outcome: z.literal("accepted"),
     call_id: z.string(),
-    /** Absent if the reconciler of a payment gateway has completed the payment, instead of the payer's request. */
+    /**
+     * Absent if no request of the payer was open when the payment was completed. Then the gateway's reconciler
+     * completed it, which checks payments with an unknown outcome in the background.
+     */
     job: z.string().optional(),
     /** Size of the body. */
     bytes: z.int().optional(),
-    /** True for a repeat: the delivery or payment was known before, and its call does not run again. */
+    /** True for a repeat: the gateway had accepted this delivery or payment before, and its call does not run again. */
     replayed: z.boolean(),
     payer: z.string().optional(),
     transaction: z.string().optional(),
@@ -48,19 +58,20 @@ export const CallEvent = z.discriminatedUnion("outcome", [
     ms: z.number().optional(),
   }),
   /**
-   * A gateway has refused requests. Unauthenticated requests are sampled, so one event may count many: the `times` of all
-   * events add up to all refusals.
+   * A gateway has refused one or more requests. During a flood of unauthenticated requests it sends an event for only
+   * some of them. `times` then includes the refusals before it without an event, so the `times` of all events add up to
+   * all refusals.
    */
   z.object({
     ...common,
     outcome: z.literal("refused"),
     code: z.string(),
-    /** Absent if requests with different reasons are counted together. */
+    /** Absent if the event counts requests with different reasons together. */
     reason: z.string().optional(),
     times: z.int(),
     call_id: z.string().optional(),
     job: z.string().optional(),
-    /** The client's address; absent if requests are counted together. */
+    /** The client's address. Absent if the event counts the requests of several clients together. */
     address: z.string().optional(),
     /** The path in the request, if no endpoint has it. */
     path: z.string().optional(),
@@ -69,7 +80,7 @@ export const CallEvent = z.discriminatedUnion("outcome", [
   z.object({
     ...ofCall,
     outcome: z.literal("injected"),
-    /** Time that the runner took. */
+    /** Time from the request to the runner until its answer. */
     inject_ms: z.number(),
     /** Time since the call was accepted. */
     end_to_end_ms: z.number(),
@@ -95,18 +106,21 @@ export const SENDING_SERVICES = ["webhooks", "x402", "producer"] as const;
 export const EventSender = z.object({ service: z.enum(SENDING_SERVICES), process: z.string() });
 export type EventSender = z.infer<typeof EventSender>;
 
-/** Number of omitted events, by outcome. */
+/** Number of events that a process has only counted and not sent, by outcome. */
 export const LeftOut = z.record(z.string(), z.int());
 export type LeftOut = z.infer<typeof LeftOut>;
 
-/** One message of a process, with the events that it has collected, up to a maximum size. */
+/** One pub/sub message of a process. It has the events that the process has collected, up to a maximum size. */
 export const EventBatch = z.object({
   v: z.literal(1),
   from: EventSender,
-  /** Id of the followers' lease, in the first message after the process has noticed this lease. */
+  /**
+   * Id of the followers' lease, a Redis key that exists while followers listen. Only in the first message after the
+   * process has found a lease with this id.
+   */
   hello: z.string().optional(),
   events: z.array(CallEvent),
-  /** Numbers of events left out since the last message, because they exceeded the limit per second. */
+  /** Number of events, by outcome, that exceeded the limit per second since the last message, and were not sent. */
   left_out: LeftOut.optional(),
 });
 export type EventBatch = z.infer<typeof EventBatch>;

@@ -10,22 +10,25 @@ import { type CallEvent, EventBatch, type EventSender, type LeftOut } from "./ev
 import followLua from "./follow.lua";
 import { CHECK_EVERY_MS } from "./publish.ts";
 
-/** Duration of the followers' lease. Processes send events only while the lease exists. */
+/** Duration of the followers' lease, a Redis key that all followers renew. Processes send events only while it exists. */
 export const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = 3000;
-/** Timeout of a ping, after which the connection counts as dead. */
+/** Timeout of a ping. Without a reply in this time the connection counts as dead, and is opened again. */
 const SILENT_MS = 2000;
 
-/** Time after which every healthy process has checked for followers. */
+/** Time after which every healthy process has noticed the lease: each checks for it once in `CHECK_EVERY_MS`. */
 export const NOTICED_MS = CHECK_EVERY_MS + 500;
 
 export type Follower = {
   onEvent(event: CallEvent, from: EventSender): void;
-  /** Called with the numbers of events that a process has only counted, because they exceeded its limit. */
+  /** Called with the number of events, by outcome, that a process did not send because they exceeded its limit per second. */
   onLeftOut(leftOut: LeftOut, from: EventSender): void;
-  /** Called when a process has begun to send its events. */
+  /** Called when the first message of a process arrives. A process sends one as soon as it notices the follower. */
   onSender(sender: EventSender): void;
-  /** Called when the connection or the lease fails. Events may be missed until `onReturned`. */
+  /**
+   * Called when the connection breaks or the lease cannot be renewed. The follower may miss events until `onReturned`
+   * is called.
+   */
   onLost(reason: string): void;
   onReturned(): void;
   /** Called for a message that this release cannot parse. */
@@ -46,7 +49,7 @@ const FOLLOW = defineScript({
   reply: nothing,
 });
 
-/** Follows all processes of a deployment, over its own connection, until it is stopped. */
+/** Passes the events of all processes of a deployment to `follower`, until `stop` is called. Uses its own Redis connection. */
 export async function follow(partition: Partition, follower: Follower): Promise<Following> {
   const { redis, keys } = partition;
   const lease = FOLLOW.on(redis);
@@ -77,7 +80,10 @@ export async function follow(partition: Partition, follower: Follower): Promise<
     if (left_out !== undefined) follower.onLeftOut(left_out, from);
   }
 
-  /** Pings the connection, because it may be dead without having closed. */
+  /**
+   * Pings Redis, because a connection can be dead although neither side has closed it. If no reply comes in time,
+   * connects again.
+   */
   async function checkConnection(): Promise<void> {
     if (connection.status !== "ready") return;
     const { kind } = await within(SILENT_MS, connection.ping());
@@ -116,7 +122,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
   };
 }
 
-/** Deletes the lease, unless there are other followers. */
+/** Deletes the lease, so that processes stop sending events at once. Keeps it if other followers still listen. */
 async function endLease({ redis, keys }: Partition): Promise<void> {
   const [, others] = await redis.pubsub("NUMSUB", keys.events);
   if (Number(others) === 0) await redis.del(keys.followed);

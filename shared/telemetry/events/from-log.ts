@@ -22,8 +22,8 @@ const refusedWebhook: ToEvent = (fields, at) => ({
 });
 
 /**
- * Converters of log entries into events for followers, by the name of the log event. Events come only from the log, so
- * that an event cannot contradict the log.
+ * Functions that convert log entries into events for followers, such as `postern tail`, by the name of the log event.
+ * Every event is made from a log entry, so that the two cannot contradict each other.
  */
 export const FROM_LOG: Readonly<Record<string, ToEvent>> = {
   "webhook.accepted": (fields, at) => ({

@@ -9,8 +9,8 @@ import { FROM_LOG } from "./from-log.ts";
 export const CHECK_EVERY_MS = 1000;
 
 /**
- * Limits on the events that one process sends in a second. `bytes` also limits the events in memory while Redis is slow.
- * Further events are only counted.
+ * Limits on the events that one process sends in a second. `bytes` also limits the size of the events that wait in
+ * memory while Redis is slow. A process only counts the events above a limit, and sends their number.
  */
 export const SENT_PER_SECOND_MAX = { events: 1000, bytes: 256 * 1024 } as const;
 
@@ -25,16 +25,16 @@ type Options = {
   clock: Clock;
 };
 
-/** A logger that also sends its events to followers, if there are any. */
+/** A logger that also sends its log events to followers, such as `postern tail`, while there are any. */
 export type PublishingLog = Logger & {
   /** Stops checking for followers. */
   stop(): void;
 };
 
 /**
- * Sends log events to followers. Without followers, a log entry costs one comparison, and Redis gets one GET a second.
- * With followers, events are collected until the end of the event loop's turn and sent together. Nothing waits for
- * them.
+ * Wraps `log`, so that each log event is also sent to followers. While there are no followers, a log entry costs one
+ * comparison, and Redis gets one GET a second. With followers, the events of one turn of the event loop are collected
+ * and sent together at its end. The caller of the log waits for none of this.
  */
 export function publishToFollowers(log: Logger, options: Options): PublishingLog {
   const { about, clock } = options;
@@ -82,8 +82,8 @@ function createPublisher({ partition: { redis, keys }, service }: Options) {
   }
 
   /**
-   * Sends the next message. If Redis does not accept it, its events are lost. Without a connection the events are
-   * dropped, because the Redis client would queue the message until it is connected again.
+   * Sends the next message. If Redis does not accept it, its events are lost. While there is no connection, all waiting
+   * events are dropped. Otherwise the Redis client would keep the message, and send it after the reconnect.
    */
   async function send(hello?: string): Promise<void> {
     if (redis.status !== "ready") return backlog.forget();
@@ -122,7 +122,7 @@ function createBacklog() {
   let eventsLeft: number = SENT_PER_SECOND_MAX.events;
   let bytesLeft: number = SENT_PER_SECOND_MAX.bytes;
 
-  /** Takes as many events as one message may hold. */
+  /** Removes from `waiting` as many events as one message may hold, but at least one. */
   function takeEvents(): string[] {
     let bytes = 0;
     const end = waiting.findIndex((json) => {
@@ -154,7 +154,7 @@ function createBacklog() {
       waitingBytes += bytes;
       return true;
     },
-    /** Builds the next message, as JSON. */
+    /** Builds the next message as JSON. It has as many events as it may hold, and the numbers of events that were not sent. */
     take(head: Omit<EventBatch, "events">): string {
       const counted = Object.keys(leftOut).length > 0 ? { ...head, left_out: leftOut } : head;
       leftOut = {};

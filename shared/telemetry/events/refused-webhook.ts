@@ -1,7 +1,10 @@
-/** Log events of refused webhooks: for single requests, and for requests that are only counted (`times`). */
+/**
+ * Log events of refused webhooks. The first is for a single request. The others count requests that were not logged one
+ * by one, in the field `times`.
+ */
 const REFUSED = ["webhook.refused", "webhook.refusals_limited", "webhook.refusals_unlogged"] as const;
 
-/** Maps the name of each log event of a refused webhook to `row`. */
+/** Returns a part of a table that has a row for each log event: every log event of a refused webhook gets `row`. */
 export function forRefusedWebhook<Row>(row: Row): Readonly<Record<string, Row>> {
   return Object.fromEntries(REFUSED.map((event) => [event, row]));
 }

@@ -4,14 +4,18 @@ import { lastSeen, noteSeen } from "../../redis/last-seen.ts";
 import type { Partition } from "../../redis/partition.ts";
 
 /*
- * Producers sign callbacks, and gateways publish the public keys. Gateways do not know the secrets, so producers write
- * the public keys to Redis periodically. A key expires once no producer signs with it.
+ * Producers sign callbacks with secrets, and gateways serve the matching public keys to the receivers. Gateways do not
+ * have these secrets. So producers write the public keys to Redis once a minute, and gateways read them there. A key
+ * expires ten minutes after the last producer that signs with its secret has written it.
  */
 
 const PUBLISH_EVERY_MS = 60_000;
 const KEPT_MS = 600_000;
 
-/** Publishes the public keys of these secrets once a minute until stopped. Publishes nothing while Redis cannot be used. */
+/**
+ * Writes the public keys of these secrets to Redis, at once and then every minute until `stop` is called. Writes
+ * nothing while Redis is disconnected or `isUsable` returns false.
+ */
 export function publishCallbackKeys(
   { redis, keys }: Partition,
   secrets: readonly Secret[],
@@ -27,7 +31,10 @@ export function publishCallbackKeys(
   return { publish, stop: () => clearInterval(timer) };
 }
 
-/** Reads the public keys of the secrets with which producers currently sign, in base64url, newest first. */
+/**
+ * Reads the public keys that producers have written within the last ten minutes, in base64url. The most recently
+ * written key is first.
+ */
 export async function readCallbackKeys({ redis, keys }: Partition): Promise<string[]> {
   const seen = await lastSeen(redis, keys.callbackKeys, KEPT_MS);
   return seen.map(({ member }) => member).reverse();

@@ -32,13 +32,16 @@ const Stored = z
 export type Processes = {
   /** Sorted by kind, host and start. */
   processes: Process[];
-  /** Number of processes whose record is damaged, or has a value that this release does not know. */
+  /** Number of processes whose record in Redis is damaged, or has a value that only another release knows. */
   unreadable: number;
 };
 
 export type ReadProcesses = () => Promise<Processes>;
 
-/** Lists running processes: those that have reported recently and have not stopped. */
+/**
+ * Creates the function that lists the running processes: those with a report within `REPORT_KEPT_MS` that have not
+ * signed off (`stop` in report.ts).
+ */
 export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
   return async () => {
     const seen = await lastSeen(redis, keys.processes, REPORT_KEPT_MS);
@@ -47,7 +50,7 @@ export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
     let unreadable = 0;
     for (const [i, { member: id, ageMs: silentMs }] of seen.entries()) {
       const record = records[i] ?? {};
-      if (Object.keys(record).length === 0) continue; // the process has just stopped
+      if (Object.keys(record).length === 0) continue; // the process stopped after `lastSeen` was read
       const stored = Stored.safeParse(record).data;
       if (stored === undefined) unreadable += 1;
       else processes.push({ id, ...stored, silentMs });

@@ -1,7 +1,7 @@
 import type { DurabilityMode } from "../../redis/server-state.ts";
 import type { RunnerHealth } from "./runner-health.ts";
 
-/** Kinds of processes that report. A part of Postern inside another program reports as a process too. */
+/** Kinds of processes that report. A part of Postern that runs inside another program also reports, as a process of its kind. */
 export const KINDS = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
 export type ProcessKind = (typeof KINDS)[number];
 
@@ -19,8 +19,8 @@ export type Process = {
   /** The release of Postern. */
   version: string;
   /**
-   * Hash of the configuration (shared/config/fingerprint.ts). Processes of one kind with the same configuration have the same
-   * hash.
+   * Hash of the configuration that is in force (shared/config/fingerprint.ts). If processes of one kind have different
+   * hashes, their configurations differ.
    */
   config: string;
   durability: DurabilityMode;
@@ -30,15 +30,16 @@ export type Process = {
   startedAt: number;
   /** When the process applied its configuration, unix ms by Redis' clock. */
   configuredAt: number;
-  /** Why the configuration that the process read last is not in force. */
+  /** Reason why the process does not use the configuration that it read last. Undefined if it uses that configuration. */
   configProblem: string | undefined;
   /**
-   * Number of the last reload that the process has completed. Operators' reloads are numbered from 1 for the whole
-   * deployment. A reload before the process started counts as completed. Undefined for an earlier release.
+   * Number of the last reload that the process has completed. `postern reload` makes all processes read their
+   * configuration again, and these reloads are numbered from 1 for the whole deployment. A reload before the process
+   * started counts as completed. Undefined if the process runs an earlier release, which does not report it.
    */
   reloads?: number | undefined;
   /** Time since the last report, by Redis' clock. */
   silentMs: number;
-  /** Runners of a producer that injects over HTTP. */
+  /** Runners that this producer sends calls to over HTTP. Empty for other kinds of processes. */
   runners: RunnerHealth[];
 };

@@ -1,10 +1,12 @@
--- Stores a report and adds its batch of counts. Returns the number of reloads that operators have requested. Returns nil if
--- the process must not use the data in this Redis (`refusesData`): nothing is written, and the process ends or stops taking
--- work.
+-- Stores a report of a process, and adds the batch of counts in it. Returns the number of reloads that operators have
+-- requested. Returns nil and writes nothing if the process must not use the data in this Redis (`refusesData`), for
+-- example because another deployment owns it. Other checks then end the process, or stop it from taking work.
 --
--- A batch is added only once. Its number is stored first, so that a batch that fails half way is not repeated either.
--- `counts` are the keys of the batch. `keptMs` is the retention time of the process's record. `isSettled` is true once the
--- process has used the data for a while. Only then does this script raise the deployment's time of the last report.
+-- A process that gets no answer sends the same batch again, with the same number. Each batch is added only once,
+-- because the script compares the number with that of the last batch. It stores the number before it adds the batch. So
+-- a batch that fails half way is not added again, and none of its counts is added twice. `counts` are the keys of the
+-- batch. `keptMs` is the retention time of the process's record. `isSettled` is true once the process has used the data
+-- for a while. Only then does this script raise the deployment's time of the last report.
 --@include "../../redis/last-report.lua"
 if refusesData() then return nil end
 --@include "../../redis/even-if-full.lua"

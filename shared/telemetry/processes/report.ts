@@ -38,24 +38,28 @@ const FAREWELL = defineScript({
 });
 
 /**
- * Arguments for a process that does not check which deployment owns the data. Its reports accept the data of any
- * deployment, and do not change the deployment's time of the last report.
+ * Arguments for a process that does not check which deployment owns the data in Redis. Redis accepts its reports even
+ * if the data belongs to another deployment. They do not raise the time of the last report, by which other processes
+ * recognize old data (shared/redis/deployment.ts).
  */
 const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
-/** Time limit for Redis' answer to a report. After it, the report is sent again. Redis counts a repeated report once. */
+/**
+ * Time limit for Redis' answer to a report. If the answer is late, the next report sends the same counts again. Redis
+ * recognizes their batch number, so it adds them only once.
+ */
 const REPORT_MS = 5000;
-/** Time limit for the last report of a stopping process. */
+/** Time limit for the last report of a process that stops. */
 const FAREWELL_MS = 1000;
 
 type Options = {
   kind: ProcessKind;
   postern: { console: { report: boolean }; redis: { durability: string } };
-  /** Configuration of the process, whose hash is reported. */
+  /** Configuration of the process. Reports contain only its hash. Default: `postern` alone. */
   config?: Readonly<Record<string, unknown>>;
   /** Service id of the webhooks gateway. */
   serviceId?: number | undefined;
-  /** Reports go to the first partition. In the other partitions, each report only updates the time of the last report. */
+  /** Reports go to the first partition. In the other partitions, each report only raises the time of the last report. */
   partitions: Partitions;
   deployments?: Partitioned<Deployment> | undefined;
   log: Logger;
@@ -67,23 +71,28 @@ export type Reports = {
   /** A log that also counts its events. */
   readonly log: Logger;
   /**
-   * Changes the reported hash to that of this configuration. If a newer configuration cannot be used, `problem` says why.
+   * Reports the hash of this configuration from now on. After a reload of an unusable configuration, `config` is still
+   * the one in force, and `problem` says why the newer one is not used.
    */
   configured(config: Readonly<Record<string, unknown>>, problem?: string): void;
   /** Calls `reload` each time an operator asks all processes to reload. */
   onReloadAsked(reload: () => Promise<void>): void;
-  /** Includes the health of these runners in each report. Reports at once when a runner goes away or returns. */
+  /**
+   * Includes the health of these runners in each report. Also sends a report at once when a runner becomes unreachable
+   * or returns.
+   */
   watchRunners(runners: WatchedRunners): void;
   /** Reports now. */
   flush(): Promise<void>;
-  /** Sends a last report, and removes the process from the list. */
+  /** Sends a last report, and then removes the process from the list of running processes. */
   stop(): Promise<void>;
 };
 
 /**
  * Reports to Redis every ten seconds that this process runs, with the counts of its events since the last report
- * (shared/telemetry/series). Nothing waits for a report. The counts of a failed report are sent again with the next one. A
- * killed process loses the counts of one interval. With `console.report = false` nothing is reported.
+ * (shared/telemetry/series). The process does not wait for these reports. If one fails, the next one sends its counts
+ * again. A killed process loses the counts since its last report. With `console.report = false` in postern.toml, the
+ * process sends no reports.
  */
 export function openReports(options: Options): Reports {
   const { kind, postern, config = { postern }, serviceId, log } = options;
@@ -156,8 +165,9 @@ export function noReports(log: Logger): Reports {
 }
 
 /**
- * Reloads when the number of reloads that operators have requested rises. Reloads requested before the process started
- * count as completed, because the process read the current configuration at its start.
+ * Reloads the configuration when the number of reloads that operators have requested has risen. Each answer to a report
+ * contains this number. Reloads from before the first report count as completed, because the process read the current
+ * configuration at its start.
  */
 function followReloads(tell: () => void) {
   let done: number | undefined;
@@ -229,8 +239,8 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
   }
 
   /**
-   * Sends all pending batches. A batch that Redis may have counted already is sent again unchanged, so that Redis can
-   * recognize it.
+   * Sends all pending batches in order, and stops at the first failure. Redis may have added a batch although no answer
+   * came. So this batch is sent again unchanged and with the same number, and Redis does not add it twice.
    */
   async function sendAll(ms: number): Promise<void> {
     if (pending.length === 0) {
@@ -244,7 +254,7 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
     }
   }
 
-  /** Sends a report. If batches of a failed report are pending, sends those first, and then the newer counts. */
+  /** Sends a report. If batches of a failed report are pending, sends those first, and then the counts since that report. */
   async function sendPendingAndNew(ms: number): Promise<void> {
     const isAgain = pending.length > 0;
     await sendAll(ms);
@@ -256,7 +266,10 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
   }
 
   return {
-    /** Sends a report. Without a connection it sends none, because the client would queue it until Redis is back. */
+    /**
+     * Sends a report. While there is no connection, it sends none. Otherwise the Redis client would keep the report,
+     * and send it after the reconnect.
+     */
     async report(ms: number): Promise<void> {
       raiseOthers();
       await inFlight;

@@ -1,14 +1,15 @@
 import { z } from "zod";
 import { cut } from "../../platform/text/cut.ts";
 
-/** States from best to worst. */
+/** States of a runner. If producers see different states of one runner, the state that comes last in this list is shown. */
 const STATES = ["unasked", "answers", "failing", "silent", "away"] as const;
 
-/** Health of a runner, as a producer's calls see it. */
+/** Health of a runner, as a producer sees it by the answers to its calls. */
 export type RunnerHealth = {
   /**
-   * `unasked`: no call yet. `failing`: the newest call got a 5xx without Retry-After. `silent`: the newest call got no
-   * answer. `away`: the runner gets no calls until a probe reaches it.
+   * `unasked`: no call has been answered or has failed since the producer started. `answers`: the newest call got an
+   * answer. `failing`: the newest call got a 5xx without Retry-After. `silent`: the newest call got no answer. `away`:
+   * the runner is unreachable, and gets no calls until the producer's probe reaches it.
    */
   state: (typeof STATES)[number];
   /** Name of the runner in the configuration. */
@@ -16,9 +17,9 @@ export type RunnerHealth = {
   url: string;
   /** When the runner became failing, silent or away: unix ms, by Redis' clock. */
   since?: number | undefined;
-  /** True if the state may have begun before `since`, because the producer has seen no other state since its start. */
+  /** True if the runner has not answered since the producer started. Then the state may have begun before `since`. */
   orEarlier?: boolean | undefined;
-  /** Error that calls got instead of success. */
+  /** Error that the calls got, if the runner is failing, silent or away. */
   reason?: string | undefined;
   /** Time of the last answer: unix ms, by Redis' clock. */
   answeredAt?: number | undefined;
@@ -53,7 +54,7 @@ const Stored = z.array(
     ),
 );
 
-/** Encodes runners for the record of a process. */
+/** Encodes runners as JSON, for the record of a process in Redis. */
 export function storeRunners(runners: readonly RunnerHealth[]): string {
   return JSON.stringify(
     runners.map(({ answeredAt, orEarlier, reason, ...rest }) => ({
@@ -87,8 +88,8 @@ export type RunnerStatus = RunnerHealth & {
 };
 
 /**
- * Combines the runners of all producers by name and URL. A combined runner has its worst state in any producer, and the
- * earliest `since` of that state.
+ * Combines the reports of several producers into one entry for each runner, by its name and URL. The entry has the
+ * worst state that any producer sees, and the earliest `since` of that state.
  */
 export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {
   const runners = new Map<string, RunnerStatus>();

@@ -6,29 +6,29 @@ import { visible } from "../../platform/text/visible.ts";
 import { withoutTokens } from "../../platform/text/without-tokens.ts";
 import type { CredentialKind } from "../../webhook-auth/advice.ts";
 
-/** A refused request, as the gateway that refused it describes it. */
+/** Description of a refused request by the gateway that refused it. */
 export type Rejection = {
   req: IncomingMessage;
   /** The client's address. */
   address: string;
   code: ErrorCode;
-  /** Reason for operators. It contains no part of a credential. */
+  /** Reason that operators see. It contains no part of a credential. */
   reason: string;
-  /** The credential headers that came with the request, those that the endpoint wanted, and the kind of credential. */
+  /** Names of the credential headers in the request, names of those that the endpoint expects, and the kind of credential. */
   signatures?:
     | { came: readonly string[]; wanted: readonly string[]; kind?: CredentialKind | undefined }
     | undefined;
-  /** The delivery id, if the endpoint reads it from headers alone. */
+  /** The sender's id of the delivery. Absent if the endpoint does not read it from headers alone. */
   delivery?: string | undefined;
-  /** Number of bytes of the body that arrived. If absent, the entry records the size that the request declared. */
+  /** Number of bytes of the body that arrived. If absent, the entry records the size in the Content-Length header. */
   bytes?: number | undefined;
-  /** The body, or its beginning, only if the endpoint keeps the bodies of rejected requests. */
+  /** The body or its beginning. Present only if the endpoint is configured to keep the bodies of refused requests. */
   body?: Buffer | undefined;
 };
 
 /**
- * The record of a refused request. It contains no header value except the delivery id, no query value, no user or password
- * of a URL, and no result token.
+ * The stored record of a refused request. Operators read it, so it contains nothing that may be a secret. It has no
+ * header value except the delivery id, no query value, no user or password of a URL, and no result token.
  */
 export type RejectedEntry = {
   id: string;
@@ -66,7 +66,7 @@ const FEW_MAX = 8;
 /** Maximum size of a kept body; a longer body is cut. */
 export const REJECTED_BODY_BYTES_MAX = 4096;
 
-/** Describes a refused request in at most 4 KB, or 10 KB with a body. */
+/** Makes the stored record of a refused request. It has at most 4 KB, or 10 KB with a body. */
 export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
   const { req, address, code, reason, signatures, delivery, body } = rejection;
   const target = req.url ?? "";
@@ -98,14 +98,17 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
 
 const TIME_DIGITS = 11;
 
-/** Creates an id that begins with the time. Entries are sorted by time, so the id or a prefix leads to its entries. */
+/**
+ * Creates an id that begins with the time in hex. Redis sorts the entries by time. So `timesOf` can turn an id, or a
+ * prefix of it, into the range of times in which to search.
+ */
 function rejectedId(at: number): string {
   return `r_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(4).toString("hex")}`;
 }
 
 /**
- * Matches an id, or a prefix of an id that is long enough: entries whose ids share 4 digits lie within about three
- * days.
+ * Matches an id, or a prefix of it with at least 4 digits. A shorter prefix would select too many entries: even those
+ * that share 4 digits can be almost three days apart.
  */
 export const REJECTED_ID_BEGINNING = /^r_[0-9a-f]{4,19}$/;
 export const NOT_A_REJECTED_ID =
@@ -118,7 +121,7 @@ export function timesOf(beginning: string): { from: number; to: number } {
   return { from: at("0"), to: at("f") };
 }
 
-/** Removes the user and password from a target that is a whole URL. */
+/** Removes the user and password from a request target. It has them only if the client sent a whole URL instead of a path. */
 function withoutUser(target: string): string {
   return target.startsWith("/") ? target : target.replace(/^([^:/?]+:\/\/)[^/?]*@/, "$1");
 }

@@ -20,22 +20,25 @@ export type RejectedFilter = {
   /** Unix ms. */
   since?: number | undefined;
   code?: ErrorCode | undefined;
-  /** Reason without the detail after its colon. */
+  /** Reason of the refusal, without the detail that follows after a colon. */
   reason?: string | undefined;
 };
 
-/** Refused requests of one endpoint with the same code and reason. Details after the colon of a reason may differ. */
+/**
+ * Summary of the refused requests of one endpoint with the same code and reason. The details after the colon of their
+ * reasons may differ.
+ */
 export type RejectedGroup = {
   endpoint: string | undefined;
   code: ErrorCode;
   reason: string;
   count: number;
-  /** The time of the oldest kept request. */
+  /** Time of the oldest request that is still stored. */
   oldestAt: number;
   newestAt: number;
 };
 
-/** Reads the entries that record.ts has written. */
+/** Creates functions that read the refused requests that record.ts has stored. */
 export function createRejectedList({ redis, keys }: Partition, clock: Clock = systemClock) {
   async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
     if (unknown) return [UNKNOWN];
@@ -43,7 +46,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
     return path === undefined ? redis.hkeys(keys.rejectedBytes) : [path];
   }
 
-  /** Reads the entries of one endpoint or of the unknown paths, newest first. */
+  /** Reads the requests to one endpoint, or those to all paths that no endpoint has, newest first. */
   async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
     const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
     return stored.map((text) => ({
@@ -86,7 +89,10 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       return [...groups.values()];
     },
 
-    /** Finds the entries whose ids have this prefix: at most one for a whole id, and none once the entry is deleted. */
+    /**
+     * Finds the requests whose ids begin with this text. A whole id finds at most one request, and none once its entry
+     * is deleted.
+     */
     async find(beginning: string): Promise<RejectedRequest[]> {
       const { from, to } = timesOf(beginning);
       const found: RejectedRequest[] = [];

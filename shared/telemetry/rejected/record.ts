@@ -18,20 +18,24 @@ const WRITE = defineScript({
 export const REJECTED_KEPT = 500;
 export const REJECTED_KEPT_MS = 7 * 86_400_000;
 
-/** Maximum size of all entries together. Each path has an equal share, so that no path uses the share of another. */
+/**
+ * Maximum size of all entries together. Each endpoint has an equal share of it, and all unknown paths together have
+ * one. So a flood of refused requests to one endpoint does not delete the entries of the others.
+ */
 const BYTES_MAX = 64 * 1024 * 1024;
 const SHARE_MAX = 1024 * 1024;
 
 /**
- * Number of requests to a path that each gateway process records in a burst. After that the process records one a second,
- * so that a flood does not remove the earlier entries.
+ * Number of refused requests to one path that each gateway process records in a burst. After that the process records
+ * only one a second. Otherwise a flood would replace all earlier entries, because only the newest are kept.
  */
 const BURST = 50;
 const PER_SECOND = 1;
 
 /**
- * A busy address must not hide the others. A request is therefore recorded even beyond `PER_SECOND` if no request from
- * its address to this path was recorded for this long. One token bucket for all paths limits such additional records.
+ * A client that floods a path must not hide the refused requests of other clients. So a request above the limit of its
+ * path is still recorded, if none from its address to this path was recorded for this long. Such additional records
+ * have their own limit, which counts those of all paths together.
  */
 const QUIET_MS = 60_000;
 const ADDRESSES_MAX = 4096;
@@ -39,9 +43,10 @@ const ADDRESSES_MAX = 4096;
 const OUTSTANDING_MAX = 32;
 
 /**
- * Records a refused request of this client address. `endpoint` is undefined for an unknown path. No request waits for the
- * write, and a failed write is ignored. Returns the number of requests that the entry counts: this one and those omitted
- * before it. If this request is omitted too, returns undefined and does not call `describe`.
+ * Records a refused request from this client address, unless there were too many. `endpoint` is undefined if no
+ * endpoint has the path. The write to Redis continues in the background, and a failed write is ignored. Returns how
+ * many requests the entry represents: this one, and the requests to its path that were omitted just before. If this
+ * request is omitted, returns undefined and does not call `describe`.
  */
 export type RecordRejected = (
   endpoint: string | undefined,
@@ -51,15 +56,15 @@ export type RecordRejected = (
 
 type Options = {
   partition: Partition;
-  /** Number of endpoints, each of which gets an equal share of the storage. */
+  /** Number of endpoints. Each gets an equal share of `BYTES_MAX`. */
   endpoints: number;
   clock?: Clock;
 };
 
 /**
- * Creates the recorder of refused requests. For operators (list.ts), it keeps the newest ones of each endpoint, and of
- * all unknown paths together. During a flood, and while Redis is away or nearly full, requests are omitted. The next
- * entry counts them.
+ * Creates the function that records refused requests in Redis, where operators read them (list.ts). Redis keeps the
+ * newest requests to each endpoint, and the newest to all unknown paths together. Some requests are omitted during a
+ * flood, and all while Redis is away or nearly full. The next entry says how many.
  */
 export function createRecordRejected({ partition, endpoints, clock = systemClock }: Options): RecordRejected {
   const { redis, keys } = partition;
@@ -113,14 +118,20 @@ export function createRecordRejected({ partition, endpoints, clock = systemClock
   };
 }
 
-/** Name under which requests to unknown paths are stored. No endpoint can have this path. */
+/**
+ * Name that replaces the path of requests to paths that no endpoint has. No endpoint can have this path, because it has
+ * no slash.
+ */
 export const UNKNOWN = "unknown";
 
 type Sample = {
   tokens: Tokens;
-  /** Number of requests omitted since the last attempt to write an entry. */
+  /** Number of requests omitted since the process last tried to write an entry. The log of refusals adds them to its counts. */
   leftOut: number;
-  /** Number of requests without an entry since the last entry that Redis stored. */
+  /**
+   * Number of requests without an entry since the last entry that Redis stored, including those whose write failed. The
+   * next entry contains it.
+   */
   missed: number;
 };
 
@@ -135,7 +146,10 @@ function take(tokens: Tokens, now: number): boolean {
   return true;
 }
 
-/** Remembers recently recorded pairs of address and path, at most the newest `ADDRESSES_MAX`. */
+/**
+ * Remembers when requests from each address to each path were last recorded. Keeps only the newest `ADDRESSES_MAX`
+ * pairs of address and path.
+ */
 function createRecent() {
   const times = new BoundedMap<string, number>(ADDRESSES_MAX);
   return {

@@ -1,5 +1,6 @@
--- Adds an entry to those of its path, and deletes the oldest entries above the limits of number, bytes and age. While a
--- gateway evicts history, adds nothing and returns 0.
+-- Adds an entry for a refused request to those of its path. Then deletes the oldest entries until the limits of number,
+-- bytes and age hold. Adds nothing and returns 0 while the key `historyOff` exists. A gateway sets it while Redis is
+-- nearly full and history must be deleted.
 if redis.call('EXISTS', KEYS.historyOff) == 1 then return 0 end
 local bytes = 0
 if redis.call('EXISTS', KEYS.entries) == 1 then bytes = tonumber(redis.call('HGET', KEYS.bytes, ARGV.path) or 0) end

@@ -1,5 +1,6 @@
--- Defines `addAmounts(key, rows)`, which adds payments, disputed payments or refunds of a day. `rows` maps the name of each
--- row (`rowOf`) to a count and an amount, both in decimal.
+-- Defines `addAmounts(key, rows)`, which adds payments, disputed payments or refunds to the sums of a day. `key` is the
+-- Redis hash with these sums. `rows` maps the name of each row to a count and an amount, both as decimal text. A row is
+-- for one job and one token (`rowOf` in series.ts).
 local function place(key, name, pattern, size)
   local found = redis.call('HGET', key, name)
   if found or size <= SERIES.subjectsMax then return name, found end
@@ -8,7 +9,7 @@ local function place(key, name, pattern, size)
   return group .. '*', redis.call('HGET', key, group .. '*')
 end
 
--- Returns the sum of two whole numbers in decimal, of any length.
+-- Returns the sum of two whole numbers. They are decimal text, because amounts can be too large for Lua's numbers.
 local function sum(a, b)
   local length = math.max(#a, #b)
   a, b = string.rep('0', length - #a) .. a, string.rep('0', length - #b) .. b

@@ -1,5 +1,5 @@
--- Defines `addCounted(batch, first)`, which adds the counts of a process. `batch` comes from `toBatches`; its keys are the
--- KEYS from index `first` on.
+-- Defines `addCounted(batch, first)`, which adds the counts of one process to the buckets in Redis. `batch` is the
+-- decoded JSON of `toBatches` (write.ts). It names keys by their position, counted from index `first` of KEYS.
 --@include "./add-amounts.lua"
 local function addCounts(key, ttl, subjects)
   for wanted, added in pairs(subjects) do

@@ -20,8 +20,9 @@ const COUNT = defineScript({
 export type CountOnce = (event: string, fields: Fields) => Promise<void>;
 
 /**
- * Counts an event of a CLI command in Redis immediately, because the command ends soon and sends no reports. If Redis does
- * not accept the count, the count is lost.
+ * Creates a function that adds an event to the counts in Redis at once. Services send their counts with their next
+ * report. A CLI command sends no reports and ends soon, so it counts a payment that it settles with this function. If
+ * Redis does not accept the count, it is lost.
  */
 export function createCountOnce({ redis, keys }: Partition, clock: Clock): CountOnce {
   const count = COUNT.on(redis);

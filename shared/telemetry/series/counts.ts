@@ -1,6 +1,9 @@
 import { type CountName, type DetailedName, HELD, NEWEST, percentile, TIME } from "./buckets.ts";
 
-/** Subject of counts. If there are too many jobs or endpoints, the rest are counted together: their `job` or `path` is undefined. */
+/**
+ * A job, an endpoint or an origin whose events are counted. In a full bucket, further jobs or endpoints are counted
+ * together, as one subject whose `job` or `path` is undefined.
+ */
 export type Subject =
   | { kind: "job"; origin: string; job: string | undefined }
   | { kind: "endpoint"; path: string | undefined }
@@ -16,13 +19,19 @@ export type Counts = Readonly<Record<CountName, number>> &
   Readonly<Record<DetailedName, Details>> & {
     /** When a credential was last refused, by reason, unix ms. */
     newest: Details;
-    /** Durations from accepted to the runner's answer, without hold times, by class (buckets.ts). */
+    /** Time of each injected call from accepted to the runner's answer, without its hold time, by class (buckets.ts). */
     times: Times;
-    /** Hold times of calls, by class. Calls that were not held are left out. */
+    /**
+     * Hold times of injected calls, by class: how long each waited because its job was paused or it had failed. Calls
+     * without such a wait are not counted.
+     */
     held: Times;
   };
 
-/** Parses a subject. Undefined for a kind that only a later release counts. */
+/**
+ * Parses the name of a subject in a bucket. Returns undefined for a subject without calls, such as `process:producer`,
+ * and for a kind that only a later release counts.
+ */
 export function parseSubject(text: string): Subject | undefined {
   const [, kind, name = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? [];
   const isOthers = name.endsWith("/*");
@@ -44,7 +53,10 @@ export function originOf(subject: Subject): string {
   return subject.kind === "endpoint" ? "webhook" : subject.origin;
 }
 
-/** Adds up the stored counts of one subject, each a JSON object. Names that only a later release counts are left out. */
+/**
+ * Adds up the counts of one subject from several buckets, each stored as a JSON object. Ignores names that only a later
+ * release counts.
+ */
 export function toCounts(stored: readonly string[]): Counts {
   const plain: Record<string, number> = {};
   const detailed: Record<string, Record<string, number>> = {};
@@ -146,12 +158,12 @@ export type OriginTotals = {
   injected: number;
   failed: number;
   /**
-   * Percentiles of the time from accepted to the runner's answer, without hold times, in ms; undefined if no call was
+   * Percentiles in ms of the time from accepted to the runner's answer, without hold times. Undefined if no call was
    * injected.
    */
   p50Ms: number | undefined;
   p99Ms: number | undefined;
-  /** Percentiles of the hold times of held calls, in ms; undefined if no call was held. */
+  /** Percentiles in ms of the hold times (buckets.ts), over the calls that have one. Undefined if none has. */
   heldP50Ms: number | undefined;
   heldP99Ms: number | undefined;
 };
@@ -162,7 +174,7 @@ export function totalsOfOrigin(
   counted: readonly { subject: Subject; counts: Counts }[],
 ): OriginTotals {
   const own = counted.filter(({ subject }) => originOf(subject) === origin);
-  // Sums the calls of jobs only, because a call of an endpoint is counted twice: for the endpoint and for its job.
+  // A webhook is counted twice: for its endpoint and for its job. So the totals of calls add up the jobs only.
   const calls = sumOf(own.filter(({ subject }) => subject.kind === "job").map(({ counts }) => counts));
   const refusals = sumOf(own.filter(({ subject }) => subject.kind !== "job").map(({ counts }) => counts));
   return {

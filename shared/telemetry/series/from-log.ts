@@ -5,7 +5,10 @@ import { reasonOf } from "../../webhook-auth/rejected.ts";
 import { forRefusedWebhook } from "../events/refused-webhook.ts";
 import type { Series } from "./series.ts";
 
-/** Maps the log events of every process to counts. `serviceId` is the service id of the webhooks gateway. */
+/**
+ * Creates, for each counted log event, the function that adds it to the counts in `series`. Every process uses the same
+ * table. `serviceId` is that of the webhooks gateway, whose log events do not contain it.
+ */
 export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Record<string, Meter>> {
   const ofWebhook = jobSubjects("webhook");
   const ofSale = jobSubjects("x402");
@@ -33,11 +36,12 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
       series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
     "payment.challenged": ({ serviceId: id, jobIndex, times }) =>
       series.count(ofSale(id, jobIndex), "challenged", Number(times)),
-    // A new payment is counted when it is settled, because each of its simultaneous copies logs `payment.accepted`.
+    // A new payment is counted by `payment.settled`, which is logged once. If several requests with the same payment
+    // arrive at the same time, each of them logs `payment.accepted`.
     "payment.accepted": ({ serviceId: id, jobIndex, replayed }) => {
       if (replayed === true) series.count(ofSale(id, jobIndex), "replayed");
     },
-    // Refusals are not counted per job, because one log line may have refusals of several jobs.
+    // Refused payments are not counted for each job, because one log line may count refusals at several jobs.
     "payment.refused": ({ code, times }) =>
       series.countDetail("origin:x402", "refused", String(code), Number(times)),
     "payment.settled": ({ network, asset, amount, serviceId: id, jobIndex }) => {

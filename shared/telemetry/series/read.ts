@@ -5,11 +5,11 @@ import { bucketStart, STEPS, type Step } from "./buckets.ts";
 import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
 import { dayOf, rowOf } from "./series.ts";
 
-/** Counts in a span of time, for each subject with counts. */
+/** Counts of one span of time: one entry for each subject that has counts in it. */
 export type Bucket = {
   /** Start of the span, unix ms. */
   at: number;
-  /** False if no process has reported in the span. */
+  /** False if no process has reported in the span, so that its counts are unknown and not 0. */
   isKnown: boolean;
   counted: readonly { subject: Subject; counts: Counts }[];
 };
@@ -21,21 +21,21 @@ export type SeriesReading = {
 };
 
 /**
- * Payments, disputed payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest
- * units.
+ * Numbers and amounts of the payments, disputed payments and refunds for one job in one token on one day (UTC). Amounts
+ * are exact, in the token's smallest units.
  */
 export type Earned = {
   day: string;
   network: string;
   asset: string;
-  /** Undefined for the jobs beyond the maximum number of rows, which are counted together. */
+  /** Undefined for a row that counts several jobs together. It is used when the day has the maximum number of rows. */
   job: string | undefined;
   payments: number;
   amount: bigint;
-  /** Number of this row's payments that the chain contradicts. An operator may have acknowledged the contradiction. */
+  /** Number of payments in this row that the chain contradicts, including those that an operator has acknowledged. */
   disputes: number;
   disputed: bigint;
-  /** Number of refunds that were seen on the chain on this day. Their payments may be older. */
+  /** Number of refunds that Postern found on the chain on this day. Their payments may be from earlier days. */
   refunds: number;
   refunded: bigint;
 };
@@ -46,7 +46,7 @@ export type ReadSeries = {
    * still grow, because processes report every ten seconds.
    */
   buckets(step: Step, range?: { since?: number; until?: number }): Promise<SeriesReading>;
-  /** Adds up the counts of all processes in a range, one entry for each subject. */
+  /** Adds up the counts of all buckets in a range. Returns one entry for each subject. */
   total(step: Step, range?: { since?: number; until?: number }): Promise<Pick<Bucket, "counted">>;
   /** Reads the earnings of the last `days` days, at most 90, newest first. */
   earned(days: number): Promise<Earned[]>;
@@ -158,7 +158,7 @@ function toAmounts(rows: Record<string, string>): Amounts {
   );
 }
 
-/** Joins the payments, the disputed payments and the refunds of a day. */
+/** Makes the rows of a day from its payments, disputed payments and refunds, which Redis stores under three keys. */
 function toEarned(day: string, amounts: readonly (Amounts | undefined)[]): Earned[] {
   const names = new Set(amounts.flatMap((each) => [...(each?.keys() ?? [])]));
   return [...names].map((name) => {

@@ -18,10 +18,13 @@ type Counts = Record<string, number>;
 /** Earnings of a job in a token: number of payments, and their amount in the token's smallest unit. */
 type Earned = { payments: number; amount: bigint };
 
-/** Source of earnings: the job's key, and the token of its payments. */
+/** A job, by its key, and a token in which it is paid. Their payments are added up in one row. */
 type Source = { network: string; asset: string; job: string };
 
-/** Names of the counts of each class. They are built only once, because each injected call needs some. */
+/**
+ * Names of the counts of all classes of durations. They are built only once, because each injected call needs one or
+ * two of them.
+ */
 const TIME_NAMES = namesOf(TIME);
 const HELD_NAMES = namesOf(HELD);
 
@@ -29,16 +32,19 @@ function namesOf(group: string): readonly string[] {
   return Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${group}${k}`);
 }
 
-/** Maximum number of fine buckets that wait in memory for Redis. Later counts go to the newest of them. */
+/**
+ * Maximum number of fine buckets that wait in memory while Redis is away. If there are as many, later counts go to the
+ * newest of them.
+ */
 const WAITING_MAX = 6;
 
-/** Counts of one process that are not reported yet. The memory is limited, however long Redis is away. */
+/** Counts of one process that it has not reported to Redis yet. They use limited memory, however long Redis is away. */
 export class Series {
   readonly #clock: Clock;
   /** Counts by the start of their bucket. */
   #waiting = new Map<number, Map<string, Counts>>();
   #earned = new Map<string, Map<string, Earned>>();
-  /** The bucket of the last count, and its end. */
+  /** The bucket to which the last count was added, and the end of its span. */
   #now: Map<string, Counts> | undefined;
   #nowEnds = 0;
 
@@ -54,7 +60,10 @@ export class Series {
     this.#add(subject, `${name}:${detail}`, times);
   }
 
-  /** Counts credentials that were refused for this reason, and stores the current time as that of the newest refusal. */
+  /**
+   * Counts `times` credentials that were refused for this reason, and stores the current time as the time of the newest
+   * refusal.
+   */
   countUnauthorized(subject: string, reason: string, times: number): void {
     const counts = this.#countsOf(subject);
     counts[`unauthorized:${reason}`] = (counts[`unauthorized:${reason}`] ?? 0) + times;
@@ -62,8 +71,8 @@ export class Series {
   }
 
   /**
-   * Counts a call that its runner accepted `endToEndMs` after a gateway had accepted it. For `heldMs` of this time, its
-   * job was paused or the call had failed.
+   * Counts a call that its runner accepted `endToEndMs` after a gateway had accepted it. During `heldMs` of this time,
+   * the call waited because its job was paused or because it had failed.
    */
   countInjected(subject: string, endToEndMs: number, heldMs: number): void {
     const counts = this.#countsOf(subject);
@@ -75,7 +84,10 @@ export class Series {
     counts[held] = (counts[held] ?? 0) + 1;
   }
 
-  /** Notes that a process of this kind reports, so that its bucket exists even if nothing is counted. */
+  /**
+   * Counts a report of a process of this kind. So the bucket exists even if the process has counted nothing else.
+   * Readers can then tell an interval without events from one without reports.
+   */
   noteReport(kind: string): void {
     this.#add(`process:${kind}`, "reports", 1);
   }
@@ -128,7 +140,7 @@ export class Series {
   }
 }
 
-/** Counts that a process reports in one step. */
+/** Counts that `take` returns: those that one process has collected since its last report. */
 export type Counted = {
   buckets: ReadonlyMap<number, ReadonlyMap<string, Counts>>;
   earned: ReadonlyMap<string, ReadonlyMap<string, Earned>>;

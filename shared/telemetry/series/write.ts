@@ -5,10 +5,13 @@ import type { Counted } from "./series.ts";
 /** Retention time of the earnings of a day. */
 export const EARNED_KEPT_MS = 90 * 86_400_000;
 
-/** Expiry of a bucket. It is longer than `keptMs`, so that every bucket that can be read still exists. */
+/**
+ * Time after which Redis deletes a bucket. It is longer than `keptMs`, so that every bucket that `read.ts` may read
+ * still exists.
+ */
 const ttl = ({ ms, keptMs }: { ms: number; keptMs: number }) => keptMs + 2 * ms;
 
-/** The constants of add-counted.lua. */
+/** Constants that the Lua scripts add-counted.lua and add-amounts.lua use. */
 export const SERIES = {
   subjectsMax: SUBJECTS_MAX,
   newest: NEWEST,
@@ -25,7 +28,10 @@ const BATCH_MAX = 50;
 
 export type Batch = { counts: readonly string[]; batch: string };
 
-/** Encodes counts for add-counted.lua: the keys of the counts, and JSON that refers to keys by index. */
+/**
+ * Encodes counts for add-counted.lua, in batches of limited size. A batch has the Redis keys that it changes, and JSON
+ * with the counts. The JSON names each key by its position in the list of keys.
+ */
 export function toBatches({ buckets, earned }: Counted, keys: Keys): Batch[] {
   const subjects = [...buckets].flatMap(([start, counts]) =>
     [...counts].map(([subject, added]) => ({ start, subject, added })),

@@ -21,7 +21,10 @@ const STREAMS = [
   { value: "reads", name: "Reads" },
 ] as const;
 
-/** Lists the acts of operators, newest first. A bulk operation is one row, which links to the list of its calls. */
+/**
+ * Lists the acts of operators, newest first. All lines of a bulk operation are one row, with a link to the lines of its
+ * calls.
+ */
 export function AuditLogPage() {
   const [asked, change] = useQuery();
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
@@ -86,7 +89,10 @@ function NoEntries({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
-/** Values of `selection` that are not shown, because the Target column shows the id, name, path or address itself. */
+/**
+ * Values of an entry's `selection`, which says how its target was chosen. These values are not shown, because the
+ * Target column already shows the id, name, path or address.
+ */
 const SELF_EVIDENT_SELECTIONS: readonly string[] = ["by id", "by name", "by path", "by address"];
 
 const COLUMNS: readonly Column<AuditEntry>[] = [

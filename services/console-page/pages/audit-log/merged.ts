@@ -1,8 +1,9 @@
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 
 /**
- * Makes one row of each bulk operation: merges the line of its start with the lines of its calls. These lines may be on
- * several pages. The row has the position of the oldest line read so far.
+ * Makes one row for each bulk operation from its lines in the audit log: one for its start, and others for its calls.
+ * The lines of one operation may be on several pages. The row is where the oldest line that was read so far is in the
+ * list.
  */
 export function mergeBulkEntries(entries: readonly AuditEntry[]): AuditEntry[] {
   const rows = new Map<string, AuditEntry>();

@@ -29,7 +29,7 @@ const EVERY_MS = 2000;
 
 type Chosen = Act | "forget" | "replay delivered" | "run now";
 
-/** Shows the life of one call, from created to delivered, and the actions on it. */
+/** Shows one call: its state, all steps since its creation, and the actions that an operator can take. */
 export function CallPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer("api/v1/calls/{call_id}", { call_id: id }, { everyMs: EVERY_MS });
@@ -65,8 +65,8 @@ export function CallPage() {
 }
 
 /**
- * Returns the state of a call. A queued call has the state of its queue entry: waiting, delayed or in flight. If the
- * queue has lost the entry, the state is `missing`.
+ * Returns the state of a call. For a queued call this is the state of its entry in the queue, such as waiting, delayed
+ * or in flight. If the queue has lost the entry, the state is `missing`.
  */
 function stateOf({ state, queue }: CallLife): string {
   return queue?.as ?? (state === "queued" ? "missing" : state);
@@ -141,7 +141,7 @@ function Life({ life }: { life: CallLife }) {
   );
 }
 
-/** Describes in one sentence what is wrong with the call, if anything. */
+/** Shows a notice if something is wrong with the call, such as a failure. */
 function Summary({ life: { state, timeline } }: { life: CallLife }) {
   if (state === "failed") {
     const { code = "", reason = "" } = timeline.findLast(({ what }) => what === "failed") ?? {};

@@ -24,7 +24,7 @@ import { toSearch, useWindow, WindowChip } from "./window.tsx";
 
 const AT_ONCE = 100;
 
-/** Finds calls by an id, a hash, an address, a state or a time. */
+/** Page on which the user searches for calls: by a text such as an id, and by properties such as the state or the time. */
 export function CallsPage() {
   const [query, change] = useQuery();
   const window = useWindow();
@@ -109,7 +109,7 @@ const GAPS = {
   cut: "The search stopped before it had checked every call. To find the rest, narrow the search, for example by job or time.",
 } as const;
 
-/** Search form: one field for any id, and fields that narrow the search. */
+/** Search form: one field for an id or another text, and further fields that narrow the search. */
 function Search() {
   const [query, change] = useQuery();
   const field = useRef<HTMLInputElement>(null);
@@ -206,7 +206,7 @@ function Row({ call }: { call: FoundCall | undefined }) {
   );
 }
 
-/** Returns the last error of the call; without one, the payer or the delivery id. */
+/** Returns the last error of the call. If there was none, returns its payer or the sender's id of its delivery. */
 function detailOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
   if (code !== null) return `${state === "failed" ? "" : "Last error: "}${problemWords(code, reason ?? "")}`;
   if (payer !== null)

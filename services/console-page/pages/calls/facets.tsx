@@ -17,7 +17,7 @@ type Name = keyof typeof TITLES;
 
 const NAMES = Object.keys(TITLES) as Name[];
 
-/** Returns the filters in the URL that the user has chosen among the facets. */
+/** Returns the filters that the user has chosen by clicks on facets. They are in the query of the URL. */
 export function useFacetFilters(): Partial<Record<Name, string>> {
   const [query] = useQuery();
   return Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? undefined]));
@@ -25,7 +25,7 @@ export function useFacetFilters(): Partial<Record<Name, string>> {
 
 const EVERY_MS = 3000;
 
-/** Widths at which there is no space for the counts beside the list. */
+/** Media query for windows that are too narrow for the counts beside the list. */
 const FOLDED = "(max-width: 1180px)";
 
 type Props = {
@@ -36,8 +36,8 @@ type Props = {
 };
 
 /**
- * Counts the calls that a search finds, by facet. A click on a value narrows the search to it. A second click removes
- * the filter.
+ * Shows how many of the found calls have each value of each facet, such as the state or the job. A click on a value
+ * narrows the search to calls with it. A second click removes this filter.
  */
 export function Facets({ search, turn, isLive }: Props) {
   const [query] = useQuery();
@@ -98,7 +98,10 @@ function Facet({ name, values, others }: { name: Name; values: Values; others: n
   );
 }
 
-/** Adds the chosen value to the list if no call has it, so that the user can remove the filter. */
+/**
+ * Adds the value by which the user filters if no found call has it. Otherwise it would not be shown, and the user could
+ * not click on it to remove the filter.
+ */
 function includeChosen(values: Values, chosen: string | null): Values {
   return chosen === null || values.some(({ value }) => value === chosen)
     ? values

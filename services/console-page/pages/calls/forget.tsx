@@ -1,7 +1,10 @@
 import { request } from "../../api/ask.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 
-/** Asks for a reason, and deletes a call's data that came from its sender. The law or the sender may demand this. */
+/**
+ * Asks for a reason, and then deletes the data of a call that came from its sender. An operator does this if the law or
+ * the sender demands it.
+ */
 export function ForgetDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const forget = (reason: string) =>
     request("POST", "api/v1/calls/{call_id}/forget", { call_id: id, reason });

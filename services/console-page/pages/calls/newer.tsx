@@ -4,7 +4,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import type { Paged } from "../../api/use-pages.ts";
 import type { Query } from "../../url-fragment.ts";
 
-/** Limit on the number of new calls that the page counts. */
+/** Maximum number of new calls that the page counts. It reads only the newest calls for this. */
 const COUNTED_MAX = 50;
 const EVERY_MS = 3000;
 
@@ -17,8 +17,8 @@ type Props = {
 };
 
 /**
- * Counts the calls of a search that are new or have changed since the list was read. In live mode, reloads the list
- * instead, until the user pauses that mode.
+ * Shows how many of the found calls are new or have changed since the list was read. In live mode it reloads the list
+ * at once instead, until the user pauses that mode.
  */
 export function Newer({ search, list, isLive, setLive, refresh }: Props) {
   const isListed = list.at !== undefined && list.refused === undefined;
@@ -48,8 +48,8 @@ type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: numbe
 
 /**
  * Counts the calls that are new or have changed since the list was read. Returns 0 if the answer is older than the
- * list. Compares every call with the list, not only the newest. A call that has ended may appear up to a second later,
- * and may then be older than the newest listed call.
+ * list. Compares every call in the answer with the list, not only those newer than its first one. A call that has just
+ * ended may be missing for up to a second. When it appears, it may be older than the first call of the list.
  */
 function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {
   if (isLoading || at <= (list.at ?? 0)) return 0;

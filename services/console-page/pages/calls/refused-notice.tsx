@@ -2,7 +2,7 @@ import type { Rejected } from "../../api/jobs.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { linkTo } from "../../url-fragment.ts";
 
-/** Says that the id in the search is that of a refused request, not of a call, and links to the request. */
+/** Says that the user searched for the id of a refused request, which has no call, and links to that request. */
 export function RefusedNotice({ requests }: { requests: readonly Rejected[] }) {
   if (requests.length === 0) return null;
   return (

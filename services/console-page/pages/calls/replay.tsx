@@ -4,8 +4,8 @@ import { Confirm } from "../../ui/confirm.tsx";
 import { goTo, linkTo } from "../../url-fragment.ts";
 
 /**
- * Queues a delivered webhook as a new call, and opens the page of that call. A second click sends the same request
- * id, so that it makes no second call.
+ * Asks for a reason, queues a delivered webhook as a new call, and opens the page of that call. The request has an id.
+ * If the user clicks twice, the console recognizes the id and makes no second call.
  */
 export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const [requestId] = useState(randomId);
@@ -30,7 +30,7 @@ export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void 
   );
 }
 
-/** Returns a random UUID. A browser has `crypto.randomUUID` only over https. */
+/** Returns a random id of 32 hex digits. `crypto.randomUUID` is not used, because browsers offer it only over https. */
 function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,7 +1,7 @@
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { wordsOf } from "../payments/state-words.ts";
 
-/** The word for each state of a call, and its tone. */
+/** The word and the tone (colour) for each state of a call. */
 const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
   waiting: ["waiting", "accent"],
   active: ["in flight", "accent"],
@@ -29,7 +29,7 @@ export function wordOf(state: string): string {
   return STATES[state]?.[0] ?? state.replaceAll("_", " ");
 }
 
-/** States that the search offers: all but `missing`, because a call that its queue has lost is found only by its id. */
+/** States that the search form offers: all but `missing`. A call that its queue has lost is found only by its id. */
 export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES)
   .filter(([value]) => value !== "missing")
   .map(([value, [name]]) => ({ value, name: value === "queued" ? "queued (all)" : name }));

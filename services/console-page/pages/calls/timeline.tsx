@@ -46,9 +46,9 @@ export function Timeline({ steps, network, dueAt }: Props) {
 
 type JoinedStep = {
   step: LifeStep;
-  /** Consecutive attempts with the same answer; the first is `step`. */
+  /** `step` and the attempts directly after it that got the same answer. They are shown as one step. */
   attempts: LifeStep[];
-  /** Last step before these attempts. */
+  /** The step before the first of these attempts. */
   before: LifeStep | undefined;
 };
 

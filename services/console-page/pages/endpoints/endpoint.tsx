@@ -95,7 +95,7 @@ function Shown({ endpoint }: { endpoint: EndpointDetail }) {
   );
 }
 
-/** Draws the requests over time, without the last interval, which has only begun. */
+/** Draws the requests over time. Leaves out the last interval, which has only begun and would look as if requests had stopped. */
 function Requests({ endpoint }: { endpoint: EndpointDetail }) {
   const { flow, counts } = endpoint;
   const { times, lines } = useMemo(() => {
@@ -145,8 +145,9 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Shows how to send a test webhook: by curl to an endpoint without signatures, and by `postern send` to any endpoint.
- * Only a machine that has the secret can sign a webhook, and the console does not have it.
+ * Shows commands that send a test webhook: curl for an endpoint that does not require signatures, and `postern send`
+ * for any endpoint. The console does not have the endpoint's secret, so it cannot sign a webhook. The operator must run
+ * the command on a machine that has the secret.
  */
 function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
   const header = HEADERS[auth ?? ""];

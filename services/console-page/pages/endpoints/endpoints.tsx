@@ -11,7 +11,7 @@ import { credentialFault } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { EndpointState } from "./state.tsx";
 
-/** Lists the endpoints, their requests of the last day, and the reasons of refusals. */
+/** Lists the endpoints, with their requests of the last day and the reasons why some were refused. */
 export function EndpointsPage() {
   const answer = useAnswer("api/v1/endpoints", {}, { everyMs: 10_000 });
   const endpoints = answer.data?.endpoints;
@@ -89,7 +89,7 @@ export function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint })
   );
 }
 
-/** Shows the time of the newest refusal. An old time means that the sender has been fixed. */
+/** Shows the time of the newest refusal. If it is long ago, the operator can conclude that the sender's problem is solved. */
 function Newest({ at }: { at: string | undefined }) {
   if (at === undefined) return null;
   return (

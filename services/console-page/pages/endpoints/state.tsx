@@ -34,7 +34,7 @@ const STOPS = [
   },
 ] as const;
 
-/** Asks whether to disable or hold an endpoint, and for a reason. */
+/** Asks the operator whether to disable or hold an endpoint, and for what reason, and then does it. */
 export function StopDialog({ endpoint: { path }, onClose }: DialogProps) {
   const [state, setState] = useState<(typeof STOPS)[number]["state"]>("held");
   return (

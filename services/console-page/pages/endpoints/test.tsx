@@ -5,7 +5,7 @@ import { Dialog } from "../../ui/dialog.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { linkTo } from "../../url-fragment.ts";
 
-/** Asks for a reason, has a gateway send itself a sample webhook, and shows the outcome. */
+/** Asks for a reason, makes a webhooks gateway send a signed sample webhook to its own endpoint, and shows the outcome. */
 export function TestDialog({ path, onClose }: { path: string; onClose: () => void }) {
   const [tested, setTested] = useState<EndpointTested | undefined>();
   if (tested !== undefined) return <Tested tested={tested} onClose={onClose} />;

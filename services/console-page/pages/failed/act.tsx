@@ -25,8 +25,8 @@ export type Act = { action: RunAction; selection: Selection };
 const VERB = { replay: "Replay", discard: "Discard" } as const;
 
 /**
- * Shows which calls a replay or discard would affect, and asks for a reason. Then it shows the progress. The
- * operation continues if the dialog is closed.
+ * Dialog for a replay or discard. First shows how many calls it would affect, and asks for a reason. Then shows the
+ * progress. If the user closes the dialog, the operation continues.
  */
 export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
   const [run, setRun] = useState<Run | undefined>();
@@ -48,8 +48,8 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
 }
 
 /**
- * Returns the title of the dialog. It has no number of calls, because only the service counts them, and the number
- * changes.
+ * Returns the title of the dialog. The title has no number of calls, because only the console can count them, and the
+ * number changes while the dialog is open.
  */
 function titleFor({ action, selection }: Act): string {
   const isOne = "ids" in selection && selection.ids.length === 1;
@@ -128,7 +128,10 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   );
 }
 
-/** Limits a filter to the counted calls: it excludes calls that failed later, and allows at most the counted number. */
+/**
+ * Narrows a filter to the calls that the user has seen counted. It excludes calls that failed after the count, and
+ * selects at most the counted number.
+ */
 function limitToCounted(selection: Selection, { begun_at, matched }: Run): Selection {
   if ("ids" in selection || matched === null) return selection;
   const { filter } = selection;
@@ -136,7 +139,10 @@ function limitToCounted(selection: Selection, { begun_at, matched }: Run): Selec
   return { filter: { ...filter, until: isEarlier ? filter.until : begun_at }, limit: matched };
 }
 
-/** Reason for a request that only counts. The audit log does not keep it, because a count changes nothing. */
+/**
+ * Reason in a request that only counts. The console requires one in each request, but does not write it to the audit
+ * log, because a count changes nothing.
+ */
 const WHY_COUNTED = "counted before confirmation";
 
 type Count = {
@@ -147,9 +153,10 @@ type Count = {
 };
 
 /**
- * Has the service count the calls that a bulk operation would affect. The count of an earlier choice is not shown. Each
- * count is stored as a bulk operation, and many counts would evict older bulk operations. So the same choice is counted
- * again only if the service refused the count, or if the user asks for it.
+ * Makes the console count the calls that a bulk operation would affect. If the user changes the choice, the count of
+ * the earlier choice is no longer shown. The console stores each count as a bulk operation, and many counts would evict
+ * older bulk operations. So the same choice is counted again only if the console refused the count, or if the user asks
+ * for it.
  */
 function useCount(wish: RunRequest): Count {
   const asked = JSON.stringify(wish);
@@ -196,8 +203,8 @@ const EFFECT = {
 } as const;
 
 /**
- * Shows the counted calls by reason. During the count it takes as much space as a few reasons need, so that the
- * dialog does not jump.
+ * Shows the number of calls for each failure reason. While they are counted, keeps free the space for a few reasons, so
+ * that the dialog does not change its size.
  */
 function Preview({ run }: { run: Run | undefined }) {
   const codes = Object.entries(run?.by_code ?? {});

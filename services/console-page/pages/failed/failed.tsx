@@ -13,7 +13,7 @@ import { Groups } from "./groups.tsx";
 import { FailedList } from "./list.tsx";
 import { Runs } from "./runs.tsx";
 
-/** Poll interval. If the number of failed calls changes, the page polls at once. */
+/** Interval between polls. The page also polls at once when the overview shows another number of failed calls. */
 const EVERY_MS = 15_000;
 
 /** Shows the failed calls with their reasons and times, and the actions that an operator can take. */
@@ -37,7 +37,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   const { since, endpoint, text } = filter;
   const groups = useAnswer("api/v1/failed/groups", { since, endpoint, text }, { everyMs: EVERY_MS, turn });
   useWhenFailedChange(groups.reload);
-  // An answer for another filter is not shown.
+  // After the filter has changed, `data` may still be the answer for the earlier filter, and is not shown.
   const found = groups.isCurrent ? groups.data?.groups : undefined;
   const hasNone = found?.length === 0;
   const lookAgain = useCallback(() => setTurn((before) => before + 1), []);
@@ -64,7 +64,10 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   );
 }
 
-/** Says that no call has failed. Only a current answer proves that. */
+/**
+ * Says that there are no failed calls. If the answer is outdated, calls may have failed since then, so it says that the
+ * list cannot be read.
+ */
 function NoneFailed({ groups: { refused, isOld } }: { groups: Answer<unknown> }) {
   const now = useNow(1000);
   if (refused !== undefined || isOld(now))

@@ -9,8 +9,8 @@ import { useQuery } from "../../url-fragment.ts";
 const NAMES = ["origin", "job", "endpoint", "code", "text", "since"] as const;
 
 /**
- * Returns the filter in the URL, or the reason why it is invalid. An invalid part is never ignored. Without that
- * part a filter would select more calls than intended, and without any part it would select all.
+ * Returns the filter in the URL, or a text that says why it is invalid. Never ignores an invalid part. The filter
+ * without this part would select more calls than the user intended, or even all, and the user may discard them.
  */
 export function useFilter(): FailedFilter | string {
   const [query] = useQuery();

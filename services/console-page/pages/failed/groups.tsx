@@ -12,12 +12,15 @@ import type { Act } from "./act.tsx";
 
 type Props = {
   groups: readonly FailedGroup[] | undefined;
-  /** Filter that the groups were counted with. */
+  /** Filter with which the console counted the groups. */
   filter: FailedFilter;
   onAct: (act: Act) => void;
 };
 
-/** Lists one row for each job and reason, those with the most calls first. A click on a row shows its calls. */
+/**
+ * Lists one row for each combination of job, origin and reason, those with the most calls first. A click on a row shows
+ * its calls.
+ */
 export function Groups({ groups, filter, onAct }: Props) {
   const mayOperate = useMayOperate();
   const [query] = useQuery();

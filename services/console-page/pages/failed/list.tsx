@@ -89,8 +89,8 @@ export function FailedList({ filter, turn, onAct }: Props) {
 }
 
 /**
- * Returns how many more calls match now than when the list was read, and a function that restarts this comparison from
- * the current number.
+ * Returns how many more calls match the filter now than when the list was read. Also returns a function to call when
+ * the list is read again: it makes the current number the new basis of the comparison.
  */
 function useMoreSince(
   listKey: string,
@@ -107,7 +107,7 @@ function useMoreSince(
 
 type ChoiceProps = {
   filter: FailedFilter;
-  /** Number of calls that match; undefined if they are not counted. */
+  /** Number of calls that match the filter. Undefined until they are counted. */
   total: number | undefined;
   selection: Selection;
   listed: number;

@@ -4,7 +4,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
 
-/** Says how a discard affects payments: the number of paid calls, the amount, and the number of calls without a payment. */
+/** Shows how a discard would affect payments: how many of the calls are paid, for which amount, and how many are not paid. */
 export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number }) {
   const paidCalls = paid === null ? 0 : callsIn(paid);
   if (paid === null || paidCalls === 0) return null;
@@ -44,7 +44,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
   );
 }
 
-/** Shows the refunds that a discard has made due. Some may have been paid back since. */
+/** Shows the refunds that became due by a discard. Some of them may have been paid since then. */
 export function DueRefunds({ due }: { due: PartialSum | null }) {
   if (due === null || callsIn(due) === 0) return null;
   return (

@@ -74,7 +74,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
   );
 }
 
-/** Shows the outcome of a replay so far. */
+/** Shows how many of the replayed calls have been injected, have failed again, or still wait. */
 function ReplayOutcome({ run: { outcome } }: { run: Run }) {
   if (outcome === null) return null;
   const { injected, failed_again: again, waiting, other, is_whole: isWhole } = outcome;

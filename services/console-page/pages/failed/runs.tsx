@@ -7,9 +7,9 @@ import { Time } from "../../ui/time.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
 const EVERY_MS = 5000;
-/** Number of listed bulk operations of each kind, newest first. */
+/** Number of the newest bulk operations of each kind that the page reads. */
 const LISTED = 50;
-/** An ended bulk operation is shown for this long. */
+/** Time for which a bulk operation is shown after its end. */
 const SHOWN_MS = 900_000;
 
 /** Shows the bulk replays and discards of all operators that run or have ended recently. */
@@ -41,7 +41,8 @@ function isOfInterest({ dry_run, ended_at }: Run): boolean {
 
 function OneRun({ run, onEnd }: { run: Run; onEnd: () => void }) {
   const [now, setNow] = useState(run);
-  // The list does not contain outcomes, so an outcome that is already known is kept.
+  // The list of bulk operations has no outcomes of replays. So an outcome that a poll of the operation itself has read
+  // is kept.
   useEffect(() => setNow((before) => ({ ...run, outcome: run.outcome ?? before.outcome })), [run]);
   const wasUnderWay = useRef(isRunning(run));
   const follow = useCallback(

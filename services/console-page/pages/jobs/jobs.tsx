@@ -14,7 +14,7 @@ import { Ago, duration, Time } from "../../ui/time.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 import { PauseDialog } from "./pause.tsx";
 
-/** Number of jobs on a page. The stream of live data sends as many. */
+/** Number of jobs on a page. The event stream, which replaces polls of the first page, sends as many. */
 const SHOWN = 200;
 
 /** Lists the jobs, the calls that wait at each, what delays them, and the button that pauses or resumes the job. */
@@ -131,9 +131,9 @@ function isJob({ job }: Job): boolean {
 }
 
 /**
- * Returns a link to the failed calls that the row counts. The user can discard all listed calls at once, so the list
- * should have no others. Returns undefined for a row that counts only callbacks to one receiver: no filter selects
- * these.
+ * Returns a link to the list of the failed calls that this row counts. The user can discard all calls in that list at
+ * once, so it should have no others. Returns undefined for the row of one receiver of callbacks, because no filter
+ * selects only its callbacks.
  */
 function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });

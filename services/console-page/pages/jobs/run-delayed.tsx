@@ -3,7 +3,10 @@ import type { Job } from "../../api/jobs.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { counted } from "../../ui/number.ts";
 
-/** Asks for a reason, and makes producers attempt the delayed calls of a job now. */
+/**
+ * Asks for a reason, and then makes the delayed calls of a job wait in the queue. So producers attempt them before
+ * their time.
+ */
 export function RunDelayedDialog({ job, onClose }: { job: Job; onClose: () => void }) {
   const run = (reason: string) => request("POST", "api/v1/jobs/{job+}/run-delayed", { job: job.job, reason });
   return (

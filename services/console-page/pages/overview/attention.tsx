@@ -13,7 +13,7 @@ import { DISPUTED } from "../payments/state-words.ts";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 
-/** Above this ratio Redis will soon refuse new calls. */
+/** Fraction of Redis' memory limit above which the page warns, because gateways will soon refuse new calls. */
 const MEMORY_RATIO_MAX = 0.8;
 const OLD_MS = 300_000;
 
@@ -21,13 +21,13 @@ type Props = {
   overview: Answer<Overview>;
   /** Counts of the calls of all jobs over time, and the endpoints that refuse requests. */
   flow: Answer<Flow>;
-  /** The job that filters the rest of the page. */
+  /** Job by which the rest of the page is filtered. This list is always for all jobs. */
   job: string | undefined;
 };
 
 /**
- * Lists what an operator should look at, the worst first, or says that there is nothing. It keeps its space while
- * nothing is known yet.
+ * Lists the problems that need an operator, the worst first, or says that there are none. Its space stays free until
+ * the first answers arrive, so that the page does not jump.
  */
 export function Attention({ overview, flow, job }: Props) {
   const matters = overview.data === undefined ? [] : mattersOf(overview.data, flow.data);
@@ -48,7 +48,7 @@ export function Attention({ overview, flow, job }: Props) {
   );
 }
 
-/** Says that nothing needs an operator. Only current answers prove that. */
+/** Says that nothing needs an operator. If an answer is missing or outdated, it says instead that the state is unknown. */
 function NoMatter({ overview, flow }: Omit<Props, "job">) {
   const now = useNow(1000);
   if ([overview, flow].some(({ refused, isOld }) => refused !== undefined || isOld(now))) {
@@ -120,8 +120,8 @@ function paymentMatters({ payments: { review, disputed } }: Overview): Matter[] 
 }
 
 /**
- * Reports money for calls that were not done: refunds that are due, and payments of failed calls that can still be
- * replayed.
+ * Reports money that was paid for calls without an effect. Either a refund is due, or the call has failed and can still
+ * be replayed.
  */
 function refundMatters({ payments: { refunds } }: Overview): Matter[] {
   const { due, failed } = refunds;
@@ -206,7 +206,7 @@ function delayedMatter(queues: Overview["queues"], oldestMs: number): Matter {
   return { tone: "warn", word: "delayed", text };
 }
 
-/** Text for each state of a runner that needs attention. */
+/** Text for the states of a runner that need an operator. Other states are not reported. */
 const RUNNER_MATTERS: Readonly<Record<string, string>> = {
   away: "is unreachable",
   silent: "does not answer",
@@ -214,8 +214,8 @@ const RUNNER_MATTERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reports runners that do not work. The calls of an unreachable runner only wait. If a runner does not answer or
- * fails, each of its calls uses up an attempt.
+ * Reports runners that do not work, and the consequence. While a runner is unreachable, its calls only wait. While it
+ * does not answer or answers with 5xx, each call uses up one of its attempts.
  */
 function runnerMatters({ runners }: Overview): Matter[] {
   return runners
@@ -248,7 +248,10 @@ function callMatters({ queues }: Overview): Matter[] {
   return [{ tone: "bad", word: "failed", text }];
 }
 
-/** Reports an endpoint that refused many requests recently: its sender may have another secret than the configured one. */
+/**
+ * Reports the endpoint that refused the most requests recently, for example because its sender has another secret than
+ * the configured one.
+ */
 function refusalMatters(flow: Flow | undefined): Matter[] {
   const [most, ...others] = flow?.refusing ?? [];
   if (most === undefined) return [];
@@ -267,15 +270,15 @@ function refusalMatters(flow: Flow | undefined): Matter[] {
 }
 
 /**
- * Writes an upper limit for the age of an event. Its exact time is unknown: `since` is the start of the interval in
- * which it was counted.
+ * Writes how long ago an event was at most. Its exact time is not known, only the start of the interval in which it was
+ * counted (`since`).
  */
 function WithinLast({ since }: { since: number }) {
   const mins = Math.ceil((useNow() - since) / 60_000);
   return <>within the last {Math.max(1, mins)} min</>;
 }
 
-/** Reports processes that keep an earlier configuration, because the one in their files is invalid. */
+/** Reports processes that still use an earlier configuration, because the newest one in their files is invalid. */
 function configMatters(processes: readonly ProcessStatus[]): Matter[] {
   return processes.flatMap(({ kind, host, pid, config_problem: problem }) =>
     problem === null
@@ -290,7 +293,10 @@ function configMatters(processes: readonly ProcessStatus[]): Matter[] {
   );
 }
 
-/** Reports each kind of process that runs with several releases or configurations: its rollout is incomplete. */
+/**
+ * Reports each kind of process of which some run another release or configuration than the others. This happens if an
+ * operator has not updated or reloaded all of them.
+ */
 function rolloutMatters(processes: readonly ProcessStatus[]): Matter[] {
   const kinds = [...new Set(processes.map(({ kind }) => kind))];
   return kinds.flatMap((kind) => {

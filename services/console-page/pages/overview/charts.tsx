@@ -20,8 +20,8 @@ type ChartsProps = {
 };
 
 /**
- * Shows the charts of the rates, of the latency, and of the time for which calls were held back. The charts keep their
- * space before there is anything to draw.
+ * Shows three charts: the rates of calls, their latency, and the time for which calls were held back. The space of the
+ * charts stays free until there is data, so that the page does not jump.
  */
 export function Charts({ points, job, origin, span, markers }: ChartsProps) {
   const drawn = useMemo(
@@ -125,12 +125,18 @@ function NoCallsNotice({ job, origin, span }: Omit<ChartsProps, "points" | "mark
   );
 }
 
-/** Writes a time in ms or seconds, never in minutes, because the ticks of the axis are powers of ten. */
+/**
+ * Writes a time on an axis, in ms or seconds. Minutes are not used, because the axis has its ticks at powers of ten:
+ * 100 s is easier to read than 1 min 40 s.
+ */
 function inSeconds(ms: number): string {
   return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
 }
 
-/** Returns the lines of the rates chart. A refused request belongs to no job, so a job has no line of refusals. */
+/**
+ * Returns the lines of the rates chart. Refused requests are not counted by job, so there is no line for them if a job
+ * is chosen.
+ */
 function ratesOf({ rates }: Points, job: string | undefined): Line[] {
   const lines: Line[] = [
     { name: "accepted", values: rates.accepted, colour: "accent", isFilled: true },
@@ -140,7 +146,10 @@ function ratesOf({ rates }: Points, job: string | undefined): Line[] {
   return job === undefined ? [...lines, { name: "refused", values: rates.refused, colour: "warn" }] : lines;
 }
 
-/** Returns the lines of the latency chart: two percentiles of one origin, or one percentile of each of several origins. */
+/**
+ * Returns the lines of the latency chart. If only one origin has calls, these are two of its percentiles. If several
+ * have, the chart has one percentile of each.
+ */
 function latencyOf(latency: Points["latency"]): Line[] {
   const known = latency.filter(({ p99 }) => p99.some((value) => value !== null));
   const [first] = known;

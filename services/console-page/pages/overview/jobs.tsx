@@ -17,7 +17,10 @@ type Props = {
   isFiltered: boolean;
 };
 
-/** Lists the outcomes of each job's calls in the span, the busiest job first. Named jobs without calls follow. */
+/**
+ * Lists the jobs with the outcomes of their calls in the time span, the busiest job first. Jobs that have a name in the
+ * configuration but no calls in the span follow at the end.
+ */
 export function FlowJobs({ jobs, span, isFiltered }: Props) {
   const [query] = useQuery();
   const named = useNamedJobs();

@@ -11,12 +11,12 @@ import { mergeBulkEntries } from "../audit-log/merged.ts";
 const EVERY_MS = 60_000;
 const MINUTE_MS = 60_000;
 const LINES_MAX = 200;
-/** Number of events below the charts. */
+/** Number of markers that are also listed in words below the charts. */
 const LISTED = 6;
 
 /**
- * Reads the events since a time that may explain a change in the charts: starts of processes, pauses, resumes, replays
- * and runs of delayed calls. Newest first.
+ * Returns markers for events that may explain a change in the charts, newest first. These are starts of processes, and
+ * pauses, resumes, replays and runs of delayed calls, which are in the audit log.
  */
 export function useMarkers(since: string | undefined, processes: readonly ProcessStatus[] = []): Marker[] {
   const audit = useAnswer(
@@ -48,7 +48,10 @@ function textOf(action: string, job: string | undefined, calls = 1): string | un
   return action === "replay" ? `replayed ${counted(calls, "call")}` : undefined;
 }
 
-/** Makes one marker for all processes of one kind and release that started in the same minute, as in a deploy. */
+/**
+ * Makes markers for the starts of processes. Processes of one kind and release that started in the same minute share a
+ * marker, because they were probably deployed together.
+ */
 function startsOf(processes: readonly ProcessStatus[]): Marker[] {
   const groups = new Map<string, { at: number; text: string; count: number }>();
   for (const { kind, version, started_at } of processes) {

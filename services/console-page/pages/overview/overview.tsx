@@ -25,7 +25,7 @@ const ORIGINS = [
   { value: "callback", name: "callback" },
 ] as const;
 
-/** Shows the rates of incoming and finished calls, and what delays calls. */
+/** Overview page: problems that need an operator, numbers and charts of calls, and tables of jobs, runners and processes. */
 export function OverviewPage() {
   const [query, change] = useQuery();
   const titleOf = useJobTitle();
@@ -34,7 +34,8 @@ export function OverviewPage() {
   const overview = useOverview();
   const job = query.get("job") || undefined;
   const everyMs = span === "1h" ? 10_000 : 60_000;
-  // The stream sends only one flow: that of the chosen job or, without a chosen job, that of all jobs.
+  // The event stream sends only one flow, that is, the counts of calls over time. It is that of the chosen job, or of
+  // all jobs if none is chosen. The page polls for the other.
   const ofAll = useAnswer("api/v1/flow", { span }, { everyMs, ...(job === undefined && { live: "flow" }) });
   const ofJob = useAnswer(
     job ? "api/v1/flow" : undefined,
@@ -43,7 +44,7 @@ export function OverviewPage() {
   );
   const flow = job === undefined ? ofAll : ofJob;
   const queues = useQueues(job, overview);
-  // An answer for another job or span is not shown.
+  // After the job or span has changed, `data` may still be the earlier answer, and is not shown.
   const known = flow.isCurrent ? flow.data : undefined;
   const isChosen = (each: { origin: string }) => origin === "" || each.origin === origin;
   const points = useMemo(() => known && toPoints(known, known.lines.filter(isChosen)), [known, origin]);
@@ -86,7 +87,10 @@ export function OverviewPage() {
   );
 }
 
-/** Returns the queues of the job. Without a job, returns all queues, which the overview contains. */
+/**
+ * Returns the numbers of calls in the queues of the job. If no job is chosen, returns those of all jobs, which the
+ * overview already contains.
+ */
 function useQueues(job: string | undefined, overview: Answer<Overview>) {
   const answer = useAnswer(job ? "api/v1/queues" : undefined, { job }, { everyMs: 3000 });
   if (job === undefined) return { answer: overview, data: overview.data?.queues };

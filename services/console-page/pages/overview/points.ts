@@ -1,16 +1,19 @@
 import type { Flow, FlowLine } from "../../api/flow.ts";
 
-/** A percentile for each interval, oldest first; null if no call was delivered. */
+/** Value of a percentile in each interval, oldest first; null for an interval in which no call was injected. */
 type Percentiles = readonly (number | null)[];
 
 type Latency = { origin: string; p50: Percentiles; p99: Percentiles };
 
-/** Points of the charts. */
+/** Data of the charts on the overview page and on the page of a job. */
 export type Points = {
   stepMs: number;
   /** Start of each interval, unix ms. */
   times: number[];
-  /** Calls per second of all origins together; null for an interval without a report of any process. */
+  /**
+   * Calls per second, of all origins together. Null for an interval in which no process reported, so that the number is
+   * unknown.
+   */
   rates: Record<keyof Counts, (number | null)[]>;
   /**
    * Time in ms from accepted to the runner's answer, without the time in `held`. Each origin has its own percentiles,
@@ -28,8 +31,8 @@ export type Points = {
 type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
 
 /**
- * Makes points of complete intervals: an interval that has only begun would look as if calls had stopped. Returns
- * undefined if there is no line.
+ * Converts the console's answer into data for the charts. Leaves out the last interval, which has only begun and would
+ * look as if calls had stopped. Returns undefined if there is no line.
  */
 export function toPoints(
   { from, step_ms: stepMs, missing }: Flow,

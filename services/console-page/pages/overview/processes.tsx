@@ -5,7 +5,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 
-/** Lists the running processes with their release and configuration, and shows how Redis stores data. */
+/** Lists the running processes with their releases and configurations, and shows how safely Redis stores the data. */
 export function Processes({ overview }: { overview: Overview }) {
   const { processes, processes_unreadable: unreadable, redis } = overview;
   const differs = (name: "version" | "config", { kind, ...own }: ProcessStatus): boolean =>

@@ -5,7 +5,7 @@ import { shortDuration } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
 
 type Props = {
-  /** Only the queues of the chosen job, if there is one. */
+  /** Queues of the chosen job, or all queues if no job is chosen. */
   queues: readonly Queues[] | undefined;
   producers: number | undefined;
   /** Empty for all origins. */
@@ -13,7 +13,10 @@ type Props = {
   job: string | undefined;
 };
 
-/** Current numbers of the chosen job and origin. A tile keeps its place while its number is unknown. */
+/**
+ * Shows the current numbers for the chosen job and origin. The place of a tile stays free while its number is not
+ * known, so that the page does not jump.
+ */
 export function Tiles({ queues, producers, origin, job }: Props) {
   const chosen = queues?.filter((each) => origin === "" || each.origin === origin);
   const minutes = chosen?.flatMap((each) => each.last_minute ?? []);
@@ -69,7 +72,10 @@ function written(value: number | undefined): string | undefined {
   return value === undefined ? undefined : count(value);
 }
 
-/** Finds the origin with the highest p99; undefined if no call was injected. */
+/**
+ * Finds the origin with the highest p99 (99th percentile) of the latency in the last minute. Undefined if no call was
+ * injected.
+ */
 function slowestOf(queues: readonly Queues[]): { origin: string; ms: number } | undefined {
   const known = queues.flatMap(({ origin, last_minute }) => {
     const ms = last_minute?.p99_ms ?? undefined;

@@ -9,7 +9,10 @@ import { RunProblems } from "../../ui/run-problems.tsx";
 
 type Props = { ids: readonly string[]; onCancel: () => void; onDone: () => void };
 
-/** Asks why these disputed payments are acknowledged, and shows the progress. The work continues after the dialog is closed. */
+/**
+ * Asks why these disputed payments are acknowledged, then acknowledges them and shows the progress. If the user closes
+ * the dialog, the work continues.
+ */
 export function AcknowledgeDialog({ ids, onCancel, onDone }: Props) {
   const [run, setRun] = useState<AcknowledgeBulk | undefined>();
   const title = `Acknowledge ${counted(ids.length, "disputed payment")}`;

@@ -13,7 +13,7 @@ import { wordsOf } from "./state-words.ts";
 
 type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
-/** Shows whether each transfer on the chain belongs to a known payment, and each payment has its transfer. */
+/** Shows the result of the latest match with the chain: transfers without a known payment, and payments without a transfer. */
 export function AuditView() {
   const runs = useMoneyRuns("audit");
   const { newest } = runs;

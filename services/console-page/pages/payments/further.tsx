@@ -1,7 +1,10 @@
 import { Notice } from "../../ui/notice.tsx";
 import type { FoundPayments, Path } from "./use-found.ts";
 
-/** Says that not all payments were searched and why, with a button that continues the search. */
+/**
+ * Says that a search has not covered all payments and why, with a button that continues it. Shows nothing if the search
+ * is complete.
+ */
 export function SearchContinuation<P extends Path>({ of: all }: { of: readonly FoundPayments<P>[] }) {
   const further = all.flatMap(({ lookFurther }) => lookFurther ?? []);
   const refused = all.find((each) => each.refused !== undefined && !each.isLooking)?.refused;

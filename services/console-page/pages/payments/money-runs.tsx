@@ -7,13 +7,16 @@ import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { ActionFailed, Badge, Notice, type Tone } from "../../ui/notice.tsx";
 import { Ago } from "../../ui/time.tsx";
 
-/** Bulk operations that read many blocks of the chain, by their kind. */
+/**
+ * Views of the two kinds of bulk operations that read many blocks of the chain. `audit` matches payments with
+ * transfers, and `refund-check` searches for refunds.
+ */
 type MoneyRun = { audit: AuditView; "refund-check": RefundCheckView };
 type Kind = keyof MoneyRun;
 
 export type MoneyRuns<K extends Kind = Kind> = {
   answer: Answer<unknown>;
-  /** The newest operation. Undefined while it is not known, null if no operation exists. */
+  /** The newest operation. Undefined until the console has answered, and null if there is none. */
   newest: MoneyRun[K] | null | undefined;
   isUnderWay: boolean;
   /** The reason why the last request to start or cancel failed. */
@@ -26,8 +29,8 @@ export type MoneyRuns<K extends Kind = Kind> = {
 
 const EVERY_MS = 2000;
 /**
- * Interval at which the result of an ended operation is read again. The page reads it at the end, but that request may
- * have failed.
+ * Interval at which the result of an ended operation is read again. The page has read it when the operation ended, but
+ * that request may have failed.
  */
 const RESULT_EVERY_MS = 30_000;
 
@@ -49,11 +52,12 @@ export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
   const [isBusy, setBusy] = useState(false);
   const [begun, setBegun] = useState<MoneyRun[K] | undefined>();
   const listed = answer.data && (answer.data.runs.find((view) => isOfKind(kind, view)) ?? null);
-  // True until the new operation is listed, so that a second click does not start a second one.
+  // True from the start of a new operation until the list contains it. The page then shows it as running, so that a
+  // second click does not start another one.
   const isUnlisted = begun !== undefined && (listed?.begun_at ?? "") < begun.begun_at;
   const last = isUnlisted ? begun : listed;
-  // The list does not contain results, so the result is read separately: as often as the list while the operation runs,
-  // and at its end.
+  // The list does not contain results, so the result is read by a request of its own. `turn` repeats this request
+  // whenever the list was read while the operation runs, and once more at its end.
   const turn = last?.ended_at == null ? (answer.at ?? 0) : Date.parse(last.ended_at);
   const asked = { run_id: last?.id ?? "" };
   const own = useAnswer(last == null ? undefined : "api/v1/bulk/{run_id}", asked, {
@@ -108,7 +112,7 @@ const TONES: Record<BulkView["state"], Tone> = {
 };
 
 /**
- * Shows the state of the newest operation, who started it and when, and a button that cancels it. If it stopped or
+ * Shows the state of the newest operation, its operator and start, and a button that cancels it. If it stopped early or
  * could not start, shows why.
  */
 export function RunState({ runs }: { runs: MoneyRuns }) {

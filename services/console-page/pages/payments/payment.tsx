@@ -44,7 +44,10 @@ function State({ payment }: { payment: PaymentDetail }) {
   return <Badge tone={tone}>{word}</Badge>;
 }
 
-/** States in which the notice shows the reason. In others the reason is history, and only the evidence shows it. */
+/**
+ * States in which the notice at the top shows the stored reason. In other states the reason is about an earlier step,
+ * and is shown only with the evidence.
+ */
 const STATES_WITH_REASON: readonly string[] = ["settling", "review", "void"];
 
 function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {

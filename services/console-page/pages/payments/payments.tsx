@@ -26,7 +26,10 @@ const SHOWN = {
   audit: AuditView,
 };
 
-/** Shows the payments to decide, the revenue, the refunds, and the comparison with the chain. */
+/**
+ * Payments page. Its views show the list of payments, the revenue, the refunds, the prices, and the comparison with the
+ * chain.
+ */
 export function PaymentsPage() {
   const [query, change] = useQuery();
   const overview = useOverview();

@@ -10,7 +10,7 @@ import { SpanChoice, useSpan } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { RateChart } from "./rate-chart.tsx";
 
-/** Shows the rate of each token with its source and age, and the prices of jobs in the token. */
+/** Shows the rate of each token, with its source and age, and the prices of the jobs in each token. */
 export function PricesView() {
   const span = useSpan();
   const answer = useAnswer("api/v1/prices", { span }, { everyMs: 10_000 });
@@ -89,8 +89,8 @@ function RateLine({ rate }: { rate: Rate }) {
 }
 
 /**
- * Shows the position of the rate between the bounds that an operator has set. A token whose rate is out of bounds is
- * not offered.
+ * Draws a bar that shows where the rate is between its configured bounds. Gateways do not offer a token whose rate is
+ * out of bounds.
  */
 function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
   if (min_rate === null || max_rate === null || value === null) {
@@ -155,10 +155,10 @@ const COLUMNS: readonly Column<SoldJob>[] = [
   },
 ];
 
-/** Decimals of a chain's native currency: the prices are in wei, its smallest unit. */
+/** Number of decimals of a chain's native currency. The configured prices are in wei, its smallest unit. */
 const NATIVE_DECIMALS = 18;
 
-/** Says who may buy a job. */
+/** Describes which payers may buy a job. */
 export function buyersText({ invocation_mode: mode }: SoldJob): string {
   return MODES[mode] ?? mode;
 }

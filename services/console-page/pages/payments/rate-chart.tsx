@@ -7,7 +7,7 @@ import { duration } from "../../ui/time.tsx";
 
 type History = NonNullable<Rate["history"]>;
 
-/** Draws the rate of a token over time, and the bounds that an operator has set. */
+/** Draws the rate of a token over time, and its configured bounds. */
 export function RateChart({ rate, history }: { rate: Rate; history: History }) {
   const drawn = useMemo(() => toDrawn(rate, history), [rate, history]);
   const span = spanWords(history);
@@ -66,8 +66,8 @@ function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: 
 }
 
 /**
- * A bound is drawn only if it differs from the rate by at most this factor. A more distant bound would make the line
- * of the rate flat.
+ * A bound is drawn only if it differs from the rate by at most this factor. With a more distant bound, the axis would
+ * cover so large a range that the line of the rate looked flat.
  */
 const BOUND_RATIO_MAX = 2;
 

@@ -23,7 +23,10 @@ const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
 const isEnough = (payments: readonly unknown[]) => payments.length >= SHOWN;
 
-/** Shows the paid calls that failed for good, and the progress of their refunds. */
+/**
+ * Shows the refunds for failed and discarded calls: those to export, and those already exported, with a search for them
+ * on the chain.
+ */
 export function RefundsView() {
   const checks = useMoneyRuns("refund-check");
   const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // a refund that a check has closed is no longer in the list
@@ -68,7 +71,10 @@ export function RefundsView() {
   );
 }
 
-/** Shows the sums paid for calls that were not done, by state. The console may have counted only a part. */
+/**
+ * Shows how much was paid for calls without an effect, in total for each state of the refund. A total is marked if the
+ * console has counted only a part of the payments.
+ */
 function Totals({ totals: { due, failed, exported } }: { totals: RefundTotals }) {
   return (
     <dl class="totals">
@@ -123,7 +129,7 @@ function Total({ title, total, noteOf }: TotalProps) {
   );
 }
 
-/** Links to a report for bookkeeping. A download does not mark the refunds as exported. */
+/** Links to a CSV report of all refunds for bookkeeping. Unlike an export, the download does not change the refunds. */
 function ReportLink() {
   return (
     <a class="button" href={urlOf(`${PATH}/report`).href} download title="Only lists the refunds">
@@ -156,7 +162,10 @@ function JobRan({ payment: { late_at, effect } }: { payment: RefundCase }) {
   return effect === "none" ? <>no</> : <Badge tone="warn">perhaps</Badge>;
 }
 
-/** Words for each obstacle to a refund that concerns the payment, not the effect of the call. */
+/**
+ * Words for the obstacles to a refund that concern the payment. Another obstacle is that the job may have run, which
+ * its own column shows.
+ */
 const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
   disputed: ["disputed", "bad"],
   "not confirmed": ["not confirmed", "warn"],

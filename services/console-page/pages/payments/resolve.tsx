@@ -8,7 +8,7 @@ type Decided = Exclude<Verdict, "dropped">;
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
-/** Asks whether a payment in review was made, or acknowledges a disputed payment. */
+/** Asks the operator to decide whether a payment in review was made, or to acknowledge a disputed payment. */
 export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; onClose: () => void }) {
   const [verdict, setVerdict] = useState<Decided | undefined>(payment.disputed ? "acknowledged" : undefined);
   const [transaction, setTransaction] = useState(payment.settlement?.transaction ?? "");

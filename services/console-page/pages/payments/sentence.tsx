@@ -1,10 +1,13 @@
 import { OnChain } from "../../ui/explorer.tsx";
 import { Time } from "../../ui/time.tsx";
 
-/** A time in the API's format, or a hash of a transaction or an address. */
+/** Matches a time in the API's format, the hash of a transaction, or an address. */
 const PART = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|0x[0-9a-fA-F]{64}\b|0x[0-9a-fA-F]{40}\b)/;
 
-/** Shows a sentence from the API, with times in the viewer's zone and links to the chain. */
+/**
+ * Shows a sentence from the API. Times in it are shown in the time zone that the user has chosen, and transactions and
+ * addresses link to a block explorer.
+ */
 export function Sentence({ text, network }: { text: string; network: string }) {
   return (
     <>

@@ -4,8 +4,8 @@ import type { Tone } from "../../ui/notice.tsx";
 type Words = { word: string; tone: Tone; meaning: string };
 
 /**
- * Words for each state of a payment, and what the state means for the money and the job. The states of a paid call
- * use the same words.
+ * Words for each state of a payment, and a sentence on what the state means for the money and the job. After the
+ * settlement, a payment has the state of its call.
  */
 const STATES: Readonly<Record<string, Words>> = {
   settling: {
@@ -52,8 +52,8 @@ export const DISPUTED = "disputed";
 export const ACKNOWLEDGED = "acknowledged";
 
 /**
- * Words for a payment that the chain contradicts. They replace the words of its state. The filter offers them too,
- * although they are not states.
+ * Words for a payment that the chain contradicts. They are shown instead of the words for its state. They are no
+ * states, but the state filter offers them as well.
  */
 const DISPUTES: Readonly<Record<string, Words>> = {
   [DISPUTED]: {

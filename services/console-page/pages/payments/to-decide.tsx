@@ -14,7 +14,7 @@ const SHOWN = 50;
 const PATH = "api/v1/payments";
 const isEnough = (payments: readonly Payment[]) => payments.filter(isToDecide).length >= SHOWN;
 
-/** Lists all payments, old and new, on which an operator must decide. */
+/** Lists the payments about which an operator must decide, however old they are. */
 export function ToDecide() {
   const asked = { limit: SHOWN };
   const inReview = usePaymentSearch(PATH, { ...asked, state: "review" }, { everyMs: 10_000, isEnough });
@@ -72,7 +72,7 @@ export function ToDecide() {
   );
 }
 
-/** Links to a list of all payments in this state, and shows their number. */
+/** Shows the number of payments in this state, with a link to the list of them. */
 function PaymentGroup({
   state,
   of: { payments, isWhole },

@@ -69,7 +69,10 @@ export function PaymentActions({ payment, onDone }: { payment: PaymentDetail; on
 
 type Choice = "resolve" | Exclude<PaymentAction, "settle" | "void" | "acknowledge">;
 
-/** Returns the choices that are shown to the user. Actions that belong to one decision are one choice. */
+/**
+ * Returns the choices to show to the user. The actions `settle`, `void` and `acknowledge` are possible answers in one
+ * dialog, so they are one choice.
+ */
 function choicesFor(actions: readonly PaymentAction[]): Choice[] {
   const choices = actions.map((action) =>
     action === "settle" || action === "void" || action === "acknowledge" ? "resolve" : action,
@@ -137,7 +140,7 @@ function WithdrawDialog({ id, onClose }: { id: string; onClose: () => void }) {
   );
 }
 
-/** Has a gateway check the payment, and shows the outcome. */
+/** Shows a button that makes a payment gateway check the payment now, and then shows the outcome. */
 function ReconcileNow({ id, onDone }: { id: string; onDone: () => void }) {
   const [said, setSaid] = useState<string | undefined>();
   const [refused, setRefused] = useState<Refused | undefined>();

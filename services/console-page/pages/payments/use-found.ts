@@ -6,7 +6,10 @@ import type { InputAt } from "../../api/contract.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 
-/** Limit on the requests for older payments that are sent without a click. Each searches at most 10,000 payments. */
+/**
+ * Maximum number of requests for older payments that the page sends by itself. After them, the user must click to
+ * continue. Each request searches at most 10,000 payments.
+ */
 const UNPROMPTED_REQUESTS_MAX = 20;
 
 type Items = { "api/v1/payments": PaymentView; "api/v1/payments/refunds": RefundCase };
@@ -17,26 +20,29 @@ type Page<P extends Path> = { payments: Item<P>[]; next: string | null };
 export type FoundPayments<P extends Path> = {
   payments: Item<P>[];
   newest: Answer<Page<P>>;
-  /** The reason why older payments could not be searched. */
+  /** Error of the last request for older payments, if it failed. */
   refused: Refused | undefined;
   /** Whether all payments were searched. */
   isWhole: boolean;
   isLooking: boolean;
-  /** Continues the search. Undefined during a search, and if nothing older is left or the list is full. */
+  /**
+   * Continues the search. Undefined while a search is running, if all payments were searched, and if the list has
+   * enough payments.
+   */
   lookFurther: (() => void) | undefined;
 };
 
 type Options<P extends Path> = {
   everyMs: number;
   turn?: number;
-  /** Whether the list has enough payments. */
+  /** Returns whether these payments are enough, so that the search can stop. */
   isEnough(items: readonly Item<P>[]): boolean;
 };
 
 /**
- * Searches for payments until there are enough. Reads the newest payments repeatedly, but the older ones only once, so
- * the list may contain a payment twice. One request searches a limited number of payments. If none of these matches,
- * further requests may still find some.
+ * Searches for matching payments, from the newest to the oldest, until there are enough. Each request searches only a
+ * limited number of payments, so even an answer without a match does not end the search. The page with the newest
+ * payments is read repeatedly, but the older ones only once. So a payment may be in both parts, and twice in the list.
  */
 export function usePaymentSearch<P extends Path>(
   path: P,
@@ -51,8 +57,9 @@ export function usePaymentSearch<P extends Path>(
   useEffect(() => {
     if (now === undefined) return;
     const ids = new Set(now.map(({ call_id }) => call_id));
-    // The list of older payments begins at `from`, the end of an earlier first page. New payments can push a payment
-    // off the first page, so that neither list has it. The older payments are then read again, from the new end.
+    // `from` is the cursor at the end of the first page when the older payments were read. New payments can push a
+    // payment off the first page. It would then be neither on the first page nor among the older ones. So the older
+    // payments are read again, from the new end of the first page.
     const hasLeft = before.current.some(({ call_id }) => !ids.has(call_id));
     before.current = now;
     if (typeof next === "string" && (from === undefined || hasLeft)) setFrom(next);

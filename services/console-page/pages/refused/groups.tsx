@@ -5,12 +5,15 @@ import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
-/** Returns the parts of the URL that choose one group. */
+/** Returns the query parameters that filter the page by one group. */
 function queryOf({ endpoint, code, reason }: RejectedGroup) {
   return { endpoint: endpoint ?? undefined, unknown: endpoint === null ? "true" : undefined, code, reason };
 }
 
-/** Lists one row for each endpoint and reason. A click on a row shows only its requests. A second click shows all. */
+/**
+ * Lists one row for each combination of endpoint and reason. A click on a row shows only its requests, and a second
+ * click shows all again.
+ */
 export function RefusedGroups({ groups }: { groups: readonly RejectedGroup[] }) {
   const [query] = useQuery();
   const isChosen = (group: RejectedGroup): boolean =>

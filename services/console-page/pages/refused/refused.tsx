@@ -22,10 +22,13 @@ import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;
 
-/** Filter values that choose all requests. */
+/** Query parameters with which no filter applies. */
 const ALL = { endpoint: "", unknown: "", code: "", reason: "" };
 
-/** Shows the newest refused webhooks: groups by endpoint and reason, and the requests that the filter chooses. */
+/**
+ * Page with refused webhooks: their number for each endpoint and reason, and a list of the newest requests that match
+ * the filter.
+ */
 export function RefusedPage() {
   const [query, change] = useQuery();
   const given = (name: keyof typeof ALL) => query.get(name) ?? undefined;
@@ -37,7 +40,7 @@ export function RefusedPage() {
   };
   const { endpoint } = filter;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  // All groups stay visible while one is chosen.
+  // A chosen group sets `code`. Then the groups are not filtered, so that all of them stay visible.
   const ofGroups = { endpoint: filter.code === undefined ? endpoint : undefined };
   const groups = useAnswer("api/v1/rejected/groups", ofGroups, { everyMs: 5000 });
   const answer = useAnswer("api/v1/rejected", { ...filter, limit: SHOWN }, { everyMs: 5000 });
