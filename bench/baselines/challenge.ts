@@ -3,8 +3,9 @@ import type { AddressInfo } from "node:net";
 import { announce } from "./settings.ts";
 
 /*
- * Baseline that replays one 402: it fetches a real 402 once, and answers every request with the same status, headers and
- * body. It knows no paths, jobs or prices, and logs nothing.
+ * Baseline with which the bench compares the payment gateway's 402 answers. At its start it fetches one 402 answer of the
+ * gateway. Then it answers every request with the same status, headers and body. It knows no paths, jobs or prices, and
+ * logs nothing.
  */
 const [url = ""] = process.argv.slice(2);
 

@@ -4,8 +4,9 @@ import { Pool } from "undici";
 import { announce, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * Baseline of the producer, as one would write it by hand: a bare worker and an HTTP pool. It validates nothing, keeps no
- * record of a call, logs nothing, and has a timeout only if an argument sets one.
+ * Baseline with which the bench compares the producer, as one would write it by hand: a BullMQ worker and an HTTP client
+ * with a pool of connections. It validates nothing, keeps no record of a call and logs nothing. It has a timeout only if
+ * an argument sets one.
  */
 const [redisUrl = "", runnerUrl = "", concurrency = "50", timeoutMs] = process.argv.slice(2);
 const pool = new Pool(runnerUrl, {

@@ -7,9 +7,10 @@ import { SENT_HEADER } from "../processes/steady-protocol.ts";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * Baseline of the gateway, as one would write it by hand in an hour: node:http, an HMAC over the raw bytes, and one
- * `queue.add`. The path ends with the job's number. If the sender says when it sent the request, the call keeps that time.
- * The baseline validates only the signature, has no deadline, limits or drain, and logs nothing.
+ * Baseline with which the bench compares the webhooks gateway, as one would write it by hand in an hour: node:http, an
+ * HMAC of the raw body, and one `queue.add`. The path ends with the job's number. If the request has a header with its
+ * send time, the call gets the same header. The baseline validates only the signature. It has no deadlines and no limits,
+ * does not finish its requests before it stops, and logs nothing.
  */
 const [redisUrl = "", secret = ""] = process.argv.slice(2);
 const queue = new Queue<StoredCall>(QUEUE, { ...QUEUE_OPTIONS, connection: new Redis(redisUrl) });

@@ -10,9 +10,10 @@ import { Redis } from "ioredis";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * Baseline of the payment gateway, as x402's documentation builds it: Express, the official payment middleware, and a handler
- * with one `queue.add`. The call is queued before the payment is settled, so it runs even if the payment fails. The same payment
- * sent twice becomes two calls. No payment is stored.
+ * Baseline with which the bench compares the payment gateway, built as x402's documentation shows: Express, the official
+ * payment middleware, and a handler with one `queue.add`. It is weaker than the gateway. It queues the call before the
+ * payment is settled, so the call runs even if the payment fails. The same payment, sent twice, becomes two calls. It
+ * stores no payment.
  */
 type Sale = {
   redisUrl: string;

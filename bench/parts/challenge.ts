@@ -16,8 +16,8 @@ export type ChallengeFigures = Comparison<Round> & {
 type Side = { server: Part; turn(): Promise<Round>; bytes: number };
 
 /**
- * Measures 402 answers per second, alternately for the gateway and its baseline. The baseline is a server that replays the
- * same bytes.
+ * Measures how many 402 answers per second the payment gateway sends, and how many its baseline sends, in alternate rounds.
+ * The baseline is a server that fetches one answer of the gateway and sends the same bytes for every request.
  */
 export function measureChallenge(setup: Setup): Promise<ChallengeFigures> {
   const { quick, rounds } = setup;
@@ -41,7 +41,7 @@ export function measureChallenge(setup: Setup): Promise<ChallengeFigures> {
   });
 }
 
-/** Returns the size of the headers as received, and of the body. */
+/** Requests the job once, and returns the size of the answer's headers and body in bytes. */
 function bytesOf(address: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const asked = request(`http://${address}${JOB_PATH}`, { method: "POST" }, (res) => {

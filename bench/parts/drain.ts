@@ -13,8 +13,8 @@ export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & {
   byJobs: readonly DrainOfJobs[];
   /**
-   * Compares the producer that keeps results with the same producer that keeps none. Undefined if the baseline is another
-   * build.
+   * Compares a producer that keeps the runner's results with the same producer when it keeps none. Undefined if the bench
+   * compares two builds of Postern, because this comparison needs only one.
    */
   kept: Comparison<Round> | undefined;
 };
@@ -22,8 +22,9 @@ export type DrainFigures = Counts & {
 const JOBS = [1, 100] as const;
 
 /**
- * Measures calls injected per second, alternately for a producer and its baseline. All calls wait before a turn starts. They
- * are of one job, or spread over many. Then compares the producer with and without kept results.
+ * Measures how many calls per second a producer and its baseline inject, in alternate turns. All calls of a turn are in the
+ * queue before the turn starts. It measures once with all calls of one job, and once with calls of many jobs. Then it
+ * compares the producer with and without kept results.
  */
 export function measureDrain(setup: Setup): Promise<DrainFigures> {
   const { quick, rounds, against } = setup;
@@ -59,7 +60,10 @@ export function measureDrain(setup: Setup): Promise<DrainFigures> {
 export type Side = { ingress: Part; worker: Part };
 type Asked = { jobs: number; withIds?: boolean; isKept?: boolean };
 
-/** Measures one turn. The worker is stopped while its calls are added. The first calls after it continues are not measured. */
+/**
+ * Measures one turn. SIGSTOP halts the worker (a producer or its baseline) while the calls are added, and SIGCONT lets it
+ * continue. The first calls that it then injects are a warm-up, and are not measured.
+ */
 export async function oneTurn(
   { sink, redis }: World,
   { ingress, worker }: Side,
@@ -89,7 +93,7 @@ export function drainTable(figures: DrainOfJobs): string {
   return comparisonTable(figures, { what, name: "producer", columns: COLUMNS });
 }
 
-/** Builds the table of the producer with kept results. Its baseline is the same producer without them. */
+/** Builds the table that compares the producer with kept results ("results kept") with the same producer without them. */
 export function keptTable(figures: Comparison<Round>): string {
   return comparisonTable(figures, { what: "injected calls, 1 job", name: "results kept", columns: COLUMNS });
 }

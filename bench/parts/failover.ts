@@ -8,7 +8,7 @@ import { table } from "../support/table.ts";
 const ROUNDS = 10;
 const WAY_NAMES = Object.keys(WAYS) as WayName[];
 
-/** Sums of all rounds with the same topology, in which the primary failed in the same way. */
+/** Sums over all rounds in which the primary of the same topology failed in the same way. */
 type WayFigures = {
   topology: string;
   durability: string;
@@ -16,7 +16,7 @@ type WayFigures = {
   accepted: number;
   lost: number;
   sentAgain: number;
-  /** Seconds without a 202, in each round. */
+  /** Time in each round, in seconds, in which the gateway accepted no call because the primary had failed. */
   without202Secs: number[];
 };
 
@@ -36,8 +36,9 @@ const PLANS: readonly Plan[] = [
 ];
 
 /**
- * Sends webhooks under load while the primary fails in each way. With `strict`, calls may be lost: losses are shown but do not
- * count as a failure.
+ * Sends webhooks without a pause while the Redis primary fails in each of the ways (test/support/failover/ways.ts). With
+ * `strict`, calls may be lost, because no replica has to confirm a write. Such losses are shown, but are not failures of the
+ * bench.
  */
 export async function measureFailovers({ quick }: Setup): Promise<FailoverBench> {
   const ways: WayFigures[] = [];

@@ -16,7 +16,10 @@ const FULL = { roundMs: 10_000, poolSize: 40_000 };
 
 export type FloodFigures = { rounds: RoundFigures[]; failures: string[] };
 
-/** Measures honest clients during each kind of flood, one after the other, with one gateway and one pricing engine. */
+/**
+ * Measures how many requests of honest clients are served, and how fast, during each kind of flood. One payment gateway and
+ * one pricing engine face all the floods, one after the other.
+ */
 export async function measureFlood({ quick }: Setup): Promise<FloodFigures> {
   const { roundMs, poolSize } = quick ? QUICK : FULL;
   const world = await startFloodWorld({ poolSize });

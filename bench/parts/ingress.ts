@@ -7,13 +7,19 @@ import type { Setup } from "../support/setup.ts";
 import { withBothSides } from "../support/sides.ts";
 import { inWorld, type World } from "../support/world.ts";
 
-/** With `withIds`, each call has a delivery id. The hand-written baseline does not read it. */
+/**
+ * Comparison of the gateway with its baseline. With `withIds`, each request has a delivery id, by which the gateway finds
+ * repeats. The hand-written baseline ignores the id.
+ */
 export type IngressByIds = Comparison<Round> & { withIds: boolean };
 export type IngressFigures = Counts & { byIds: readonly IngressByIds[] };
 
 type Side = { world: World; server: Part; count: Count };
 
-/** Measures calls accepted per second, without and with delivery ids, alternately for the gateway and its baseline. */
+/**
+ * Measures how many calls per second the webhooks gateway and its baseline accept, in alternate turns. It measures first
+ * without delivery ids and then with them.
+ */
 export function measureIngress(setup: Setup): Promise<IngressFigures> {
   const { quick, rounds } = setup;
   const size = quick ? { warmUp: 400, calls: 1000 } : { warmUp: 800, calls: 3200 };

@@ -10,29 +10,29 @@ import type { Setup } from "../support/setup.ts";
 import type { Latencies } from "../support/sink.ts";
 import { BODY, hookPath, inWorld, SIGNATURE, TIMED_PATH, type World } from "../support/world.ts";
 
-/** Number of connections. It exceeds the number of requests in flight, so that none waits for a connection. */
+/** Number of the sender's connections. It exceeds the number of requests in flight, so that none waits for a connection. */
 const CONNECTIONS = 256;
 
 type Round = Latencies & {
   fsyncP50Ms: number;
   fsyncP99Ms: number;
-  /** p99 of the latency minus p99 of one fsync on this disk. */
+  /** p99 of the latency minus the p99 of one fsync on this disk: the time that does not depend on the disk. */
   p99OverFsyncMs: number;
 };
 
 type AtRate = BothSides<Round> & { perSecond: number };
 
 export type LatencyFigures = Counts & {
-  /** Highest rate of gateway and producer together, with 64 connections. */
+  /** Highest rate in calls per second that gateway and producer carry from the sender to the runner, with 64 connections. */
   highest: number;
-  /** The first entry is at half of the highest rate. */
+  /** Figures at each measured rate. The first rate is half of the highest one. */
   byRate: readonly [AtRate, ...AtRate[]];
 };
 
 /**
- * Measures the time of a call from its first byte at the gateway to its arrival at the runner. The first rate is half of the
- * highest rate of gateway and producer together; the rates of the command line follow. At each rate, rounds of Postern
- * alternate with rounds of the hand-written gateway and worker.
+ * Measures the time from the moment when a sender starts to send a call to its arrival at the runner. It first finds the
+ * highest rate that gateway and producer carry together. Then it measures at half of that rate, and at each rate from the
+ * command line. At each rate, rounds of Postern alternate with rounds of the hand-written gateway and worker.
  */
 export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<LatencyFigures> {
   const [rounds, secs, warmUp, calls] = quick ? [3, 2, 1000, 4000] : [7, 6, 4000, 20_000];
@@ -77,7 +77,10 @@ export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<Laten
 
 type Pace = Pick<SteadyOptions, "address" | "path" | "perSecond" | "calls">;
 
-/** Measures one round. `round` is undefined if the sender itself could not keep its rate. Throws if a call is not accepted. */
+/**
+ * Measures one round. If the sender could not send at the required rate, `round` is undefined, because its figures would
+ * be wrong. Throws if a call is not accepted.
+ */
 async function oneRound({ sink, dir }: World, pace: Pace): Promise<Counts & { round: Round | undefined }> {
   const { calls } = pace;
   const disk = await measureFsync(dir);

@@ -12,12 +12,12 @@ import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";
 import { median } from "../support/statistics.ts";
 
-/** Microseconds for one payment, each the median of several batches. */
+/** Times in microseconds for one payment. Each is the median of several batches. */
 export type LocalCheck = {
   payments: number;
   /** Time to decode and check the payment's header. */
   decodeUs: number;
-  /** Time to recover the payment's signer and derive its call. */
+  /** Time to recover the payment's signer from the signature, and to derive the id of its call. */
   identifyUs: number;
   /** Time to compare the payment with the offer. */
   agreeUs: number;
@@ -26,8 +26,9 @@ export type LocalCheck = {
 const BATCH = 100;
 
 /**
- * Measures, in this process, how long a gateway takes for those checks of a payment that it makes before it asks other
- * servers. `required` is the content of the gateway's 402 answer, which says what the payments must pay.
+ * Measures how long a payment gateway takes for its local checks of a payment. The gateway makes them before it asks the
+ * facilitator or a node. The checks run in this process, and no gateway takes part. `required` is the content of the
+ * gateway's 402 answer, which names the amount, token and recipient of the payments.
  */
 export function measureLocalCheck(required: PaymentRequired, signed: readonly Signed[]): LocalCheck {
   const { job, tokens, settings } = sale();
@@ -47,8 +48,8 @@ export function measureLocalCheck(required: PaymentRequired, signed: readonly Si
 }
 
 /**
- * Runs a step for each input. The first half of the batches warms up the code; returns the median time per input of the
- * second half.
+ * Runs `step` for each input, in batches, and measures the time of each batch. Returns the results, and the median time for
+ * one input. The first half of the batches does not count, because Node optimizes the code during it.
  */
 function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Input) => Result) {
   const results: Result[] = [];
@@ -62,7 +63,10 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
   return { results, us: median(took.slice(took.length / 2)) };
 }
 
-/** Builds the same sale as the gateway's, with a facilitator that is never called. */
+/**
+ * Builds the job and the settings with which the measured gateway sells. The address of the facilitator is a dummy, because
+ * local checks do not call it.
+ */
 function sale() {
   const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
   const { jobs: prices } = parseJobPricing(PRICING);

@@ -21,13 +21,13 @@ import { BODY, inWorkspace } from "../support/world.ts";
 
 const DAY_MS = 86_400_000;
 const AT_ONCE = 100;
-/** Items made before the first measurement, so that Redis knows each script. */
+/** Number of items made before the first measurement, so that Redis has loaded all scripts and their memory does not count. */
 const WARM_UP = 100;
 
-/** One kind of data that Redis keeps. */
+/** Functions that make the items of one row, such as waiting calls. */
 type Kept = {
   make(): Promise<unknown>;
-  /** Brings all items into the state to be measured. */
+  /** Brings all made items into the state that is measured, for example has a producer inject them. */
   settle?(): Promise<void>;
   close?(): void;
 };
@@ -91,8 +91,8 @@ function bytesOfEach(open: Row["open"], count: number): Promise<number> {
 }
 
 /**
- * Returns the `open` function of a row whose items are calls. They are added as a gateway adds them. With `inject`, a
- * producer then injects them with that function.
+ * Returns the `open` function of a row whose items are calls. The calls are added to the queue with the gateway's code.
+ * With `inject`, a producer then takes them, and calls `inject` in place of a request to a runner.
  */
 function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }): Row["open"] {
   return (redis) => {
@@ -127,7 +127,7 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
   };
 }
 
-/** Returns the row for a call that the reference runner remembers after a 2xx answer. */
+/** Returns the row for a call that the reference runner has answered with 2xx. The runner keeps the answer for `answerMs`. */
 function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
   return {
     ...{ what, bodyBytes, keptFor: answerMs === DAY_MS ? "answer_secs" : "memory_secs" },
@@ -156,7 +156,7 @@ function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
   };
 }
 
-/** Returns the row for a kept result, with the record of its call. */
+/** Returns the row for a result that Postern keeps for the client, together with the record of the result's call. */
 function ofResults(bodyBytes: number): Row {
   return {
     ...{ what: "a kept result", bodyBytes, keptFor: "results.secs" },

@@ -16,10 +16,16 @@ import { withBothSides } from "../support/sides.ts";
 import { table } from "../support/table.ts";
 import { type LocalCheck, measureLocalCheck } from "./local-check.ts";
 
-/** Figures of a round, with requests to the facilitator and scripts in Redis for each paid request. */
+/**
+ * Figures of a round. For each paid request, `verifies` and `settles` count the requests to the facilitator, and `scripts`
+ * the scripts that Redis runs.
+ */
 type Round = TimedRound & { verifies: number; settles: number; scripts: number };
 
-/** Figures with a node that is 80 ms away and delivers receipts a block (one second) late. */
+/**
+ * Figures of the gateway with a simulated node of the chain that answers after 80 ms. The node returns the receipt of a
+ * transaction only a block (one second) after the transaction.
+ */
 type Far = { perSecond: number; p50Ms: number; p99Ms: number; unknownShare: number };
 
 export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck; far: Far };
@@ -27,8 +33,8 @@ export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck;
 type Seller = { world: PaidWorld; server: Part; address: string; required: PaymentRequired; count: Count };
 
 /**
- * Measures paid requests answered per second, alternately for the gateway and its baseline, which uses the official
- * middleware.
+ * Measures how many paid requests per second the payment gateway and its baseline answer, in alternate turns. The baseline
+ * is a server with the official x402 middleware.
  */
 export function measurePaid(setup: Setup): Promise<PaidFigures> {
   const { quick, rounds } = setup;
@@ -95,7 +101,10 @@ async function scriptsOf({ url }: PrivateRedis): Promise<number> {
 
 const FAR = { warmUp: 256, calls: 1024, connections: 128 };
 
-/** Measures with the distant node. A request answered with 503 is still paid, and its call is queued later. */
+/**
+ * Measures the gateway with the distant node. If the gateway does not see the payment on the chain in time, it answers 503.
+ * Such a request is still paid, and the gateway queues its call later.
+ */
 async function measureFar({ world, address, required }: Seller, signed: readonly Signed[]): Promise<Far> {
   await world.facilitator.goFar();
   const headersFile = writeHeaders(world, required, signed);
@@ -108,7 +117,7 @@ async function measureFar({ world, address, required }: Seller, signed: readonly
   return { perSecond, p50Ms, p99Ms, unknownShare: unknown / signed.length };
 }
 
-/** Writes a file with a payment's header for each request. */
+/** Writes the file from which the sender reads its payment headers, one for each request, and returns the file's path. */
 function writeHeaders({ dir }: PaidWorld, required: PaymentRequired, signed: readonly Signed[]): string {
   const headersFile = join(dir, "payments");
   const lines = signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`);

@@ -20,7 +20,10 @@ import { withShareOfCore } from "../support/share-of-core.ts";
 import { table } from "../support/table.ts";
 import { inWorkspace, startGateway } from "../support/world.ts";
 
-/** Fraction of a core that each Redis gets, so that Redis is the bottleneck, as on a machine with more cores. */
+/**
+ * Fraction of a core that each Redis gets. With so little, Redis and not this process is the bottleneck, as it would be on a
+ * machine with more cores.
+ */
 const SHARE = 0.25;
 
 const PLANS: readonly Plan[] = [
@@ -34,13 +37,16 @@ const PLANS: readonly Plan[] = [
   { partitions: 2, masters: 2, share: SHARE },
   { partitions: 4, masters: 3, share: SHARE },
 ];
-/** `share` is the fraction of a core for each Redis. Without it, a Redis is not limited. */
+/** Numbers of partitions and of Redis servers (masters) to measure. `share` limits each Redis to this fraction of a core. */
 type Plan = { partitions: number; masters: number; share?: number };
 
-/** Maximum number of calls in flight for each partition, first while calls are added and then while they are injected. */
+/** Number of calls that are added, and later the number that are injected, at the same time for each partition. */
 const IN_FLIGHT = 64;
 
-/** Calls per second, and CPU time per call in microseconds: that of all Redis servers, and that of this process. */
+/**
+ * Figures of a round, in which calls are first added and then drained (injected). Each step has its calls per second, and
+ * its CPU time per call in microseconds: `Redis` for all Redis servers together, `Own` for this process.
+ */
 type Round = {
   addsPerSecond: number;
   addRedisUs: number;
@@ -157,7 +163,7 @@ async function timed(
   return { perSecond: (calls * 1000) / ms, redisUs, ownUs: (user + system) / calls };
 }
 
-/** Measures idle processes, started as usual, with all partitions on one Redis. */
+/** Measures a gateway and a producer that have nothing to do, as separate processes. All partitions are on one Redis. */
 function measureIdle(partitions: number, secs: number): Promise<Idle> {
   return inWorkspace([], async ({ startRedis, stack, configDir }) => {
     const { url, pid } = await startRedis([]);

@@ -14,13 +14,16 @@ import { mebibytes, table } from "../support/table.ts";
 import { CONNECTIONS } from "../support/world.ts";
 
 /**
- * Maximum number of new calls a second. At this rate a million calls take ten minutes. Even a fifth of that is longer than a
- * call is remembered.
+ * Maximum number of new calls a second. At this rate a million calls take ten minutes. The bench compares the memory of the
+ * fifths of a run. A fifth is then two minutes, and Redis forgets a call sooner, after `WINDOW_SECS`.
  */
 const PER_SECOND = 1700;
-/** Maximum number of open calls, so that the queue stays short even on a slower machine. */
+/** Maximum number of calls that were sent and have not succeeded. It keeps the queue short even on a slow machine. */
 const OPEN_MAX = 1000;
-/** All data of a call must be deleted within this time after its window (`WINDOW_SECS`). */
+/**
+ * Time within which Redis must delete all data of the last calls, after `WINDOW_SECS` have passed. A run also ends early if
+ * no call succeeds for this time.
+ */
 const GRACE_MS = 60_000;
 const LOOK_EVERY_MS = 5000;
 
@@ -29,9 +32,12 @@ type Left = { name: string; kinds: Kind[] };
 export type SoakFigures = Counts & {
   seconds: number;
   sent: SoakSent;
-  /** Number of calls whose first run failed. The bench makes these runs fail, to test the second run. */
+  /** Number of calls whose first run failed. The bench's handlers fail these runs on purpose, so that the calls run again. */
   retried: number;
-  /** Whether the growth of memory was judged. It is judged if a fifth of the run is longer than a call is remembered. */
+  /**
+   * Whether the bench judged the growth of memory. It does so only if a fifth of the run lasted longer than calls are
+   * remembered (`WINDOW_SECS`). Memory must grow until the first calls are deleted.
+   */
   judged: boolean;
   footprints: Footprints;
   left: Left[];
@@ -43,7 +49,7 @@ export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
   const calls = quick ? 50_000 : 1_000_000;
   return inSoakWorld(nodeArgs, calls, async (world) => {
     const { gateway, producer, runner, queueRedis, runnerRedis } = world;
-    // Uses connections of the kind that a worker uses. On a busy machine, a reply may take longer than a gateway would wait.
+    // Workers wait for a slow reply, while a gateway's connection gives up early. On a busy machine Redis may be slow.
     const probes = {
       queue: await openProbe(queueRedis.url, connectForWork),
       runner: await openProbe(runnerRedis.url, connectForWork),
@@ -79,7 +85,7 @@ async function sendAll({ gateway, countUrl }: SoakWorld, calls: number): Promise
   return JSON.parse(stdout) as SoakSent;
 }
 
-/** Resolves once `calls` calls have succeeded, or if none succeeds for a while. */
+/** Resolves once `calls` calls have succeeded, or when no further call has succeeded for `GRACE_MS`. */
 async function waitUntilRun({ runs }: SoakWorld, calls: number): Promise<void> {
   let seen = await runs();
   let progressAt = performance.now();
@@ -91,7 +97,7 @@ async function waitUntilRun({ runs }: SoakWorld, calls: number): Promise<void> {
   }
 }
 
-/** Returns the keys of both Redis servers once no key of a call is left, or once all of them should have expired. */
+/** Waits until no key of a call is left, or until all of them should have expired. Returns the keys that are still left. */
 async function waitUntilForgotten(probes: Readonly<Record<string, Probe>>): Promise<Left[]> {
   const look = () =>
     Promise.all(
@@ -113,8 +119,8 @@ function failuresIn({ sent, duplicates, judged, footprints, left }: Found): stri
   const { repeats, replayed, resent, refused } = sent;
   const failures: string[] = [];
   if (duplicates > 0) failures.push(`${duplicates} calls ran again although they had succeeded`);
-  // The two counts may differ by at most the number of resent deliveries. A delivery answered with 503 may have been
-  // accepted. And if the original of a repeated delivery was refused, the repeat is answered as a new delivery.
+  // Each resent delivery may change the difference of the two counts by one. If a delivery got a 503 but was accepted, its
+  // second sending is answered as a repeat. If the original of a repeat was refused, the repeat is answered as new.
   if (Math.abs(replayed - repeats) > resent)
     failures.push(`${repeats} deliveries were repeated, ${replayed} were answered as repeats`);
   if (Object.keys(refused).some((status) => status !== "503"))

@@ -14,16 +14,16 @@ const DOMAIN_SEPARATOR = selectorOf("DOMAIN_SEPARATOR()");
 const BLOCK_HASH = `0x${"0".repeat(64)}`;
 
 /**
- * Simulates a node whose chain has the settled payments. The hash of a payment's transaction is the payment's nonce. The
- * node answers the JSON-RPC methods with which a gateway checks the token, follows the head and searches for proofs of
- * payments. A block takes a second.
+ * Simulates a node of a chain on which the simulated facilitator settles payments. The node answers only those JSON-RPC
+ * methods that a gateway uses: to check the token, to follow the newest block, and to find settled payments. The hash of a
+ * payment's transaction is simply the payment's nonce. A block takes a second.
  */
 export function createChain(chainId: number) {
   const startedAt = Date.now();
   const settled = new Map<string, Settled>();
   const head = () => 1000 + Math.floor((Date.now() - startedAt) / 1000);
 
-  /** Returns a receipt; with `late`, only after another block. */
+  /** Returns the receipt of a transaction, or null if there is none. With `late`, also null until the next block. */
   function receipt(hash: string, late: boolean) {
     const payment = settled.get(hash);
     if (payment === undefined || (late && payment.block >= head())) return null;
@@ -63,7 +63,7 @@ export function createChain(chainId: number) {
     return uintWord(settled.has(nonceIn({ data })) ? 1n : 0n);
   }
 
-  /** Returns the `AuthorizationUsed` log of the payment whose nonce is in the filter; none if it is not settled. */
+  /** Returns the `AuthorizationUsed` log of the payment whose nonce is in the filter. Returns no log if it is not settled. */
   function usesIn(filter: unknown) {
     const payment = settled.get(nonceIn(filter));
     return payment === undefined ? [] : logsOf(payment).slice(0, 1);
@@ -77,7 +77,7 @@ export function createChain(chainId: number) {
       const nonce = textOf("nonce");
       settled.set(nonce, { asset, from, to, value: textOf("value"), nonce, block: head() });
     },
-    /** Answers a JSON-RPC request or a batch of them. With `late`, receipts come a block later. */
+    /** Answers a JSON-RPC request or a batch of them. With `late`, a receipt can be read only a block later. */
     rpc(body: string, late = false): string {
       const asked = JSON.parse(body) as Request | Request[];
       const toResponse = ({ id, method, params }: Request) => ({
@@ -105,7 +105,7 @@ function logsOf(payment: Settled) {
   ];
 }
 
-/** Returns the nonce in a log filter or in a call of `authorizationState(address,bytes32)`: the last 32 bytes. */
+/** Returns the nonce from a log filter or from a call of `authorizationState(address,bytes32)`. It is the last 32 bytes. */
 function nonceIn(question: unknown): string {
   const words = JSON.stringify(question).match(/[0-9a-f]{64}(?=")/g);
   return `0x${words?.at(-1) ?? ""}`;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 
-/** Provides the requests of a connection, and gets their outcomes. */
+/** Gives a `Connection` its next requests, and receives the outcome of each. */
 export type Traffic = {
   /** Returns the next request; undefined if none is due. */
   next(): Buffer | undefined;
@@ -9,10 +9,10 @@ export type Traffic = {
   lost(): void;
 };
 
-/** Values that all requests of a sender share. */
+/** Parts that all requests of one sender have in common. */
 type Common = { address: string; body: string; headers: readonly string[] };
 
-/** Creates the POSTs of a sender; `own` are further header lines of one request. */
+/** Returns a function that builds the bytes of one POST. Its `own` are header lines that only this request has. */
 export function createPost({
   address,
   body,
@@ -50,7 +50,7 @@ export class Connection {
     this.#socket = this.#open();
   }
 
-  /** Sends the next request. Does nothing during a request, because the next one follows its answer automatically. */
+  /** Sends the next request. While a request waits for its answer, does nothing: the answer then triggers the next one. */
   send(): void {
     if (this.#waiting) return;
     const request = this.#traffic.next();

@@ -3,16 +3,18 @@ import type { AddressInfo } from "node:net";
 import { createChain } from "./chain.ts";
 
 /*
- * Facilitator of a bench, without a real chain: it accepts every payment at once, and counts them.
+ * Facilitator of the bench, which also simulates the node of a chain. It accepts every payment at once, and counts the
+ * requests for each.
  *
- *   GET /supported   version 2, scheme "exact", on the network of the command line; and version 1, which is offered and never paid
- *   POST /verify     valid
- *   POST /settle     settled; the made-up transaction is the payment's nonce
- *   GET /count       { payments, verifies, settles, uneven } since the last reset; `uneven` payments were not verified
- *                    and settled exactly once
- *   POST /reset
- *   POST /rpc        the chain that has the settled payments
- *   POST /far        from now on the chain's node is 80 ms away, and shows a receipt only after another block
+ *   GET /supported   Says that it supports the scheme "exact" in version 2, on the network of the command line, and in
+ *                    version 1, which the gateway then offers but the bench never pays.
+ *   POST /verify     Answers that the payment is valid.
+ *   POST /settle     Answers that the payment is settled. The payment's nonce takes the place of the transaction's hash.
+ *   GET /count       Returns { payments, verifies, settles, uneven } since the last reset. `uneven` is the number of
+ *                    payments that were not verified once and settled once.
+ *   POST /reset      Deletes the counts.
+ *   POST /rpc        Answers as the node of a chain on which the settled payments were made (chain.ts).
+ *   POST /far        Makes the node distant: it then answers 80 ms later, and has a receipt only after another block.
  */
 const [network = ""] = process.argv.slice(2);
 const SUPPORTED = JSON.stringify({

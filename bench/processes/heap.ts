@@ -3,8 +3,9 @@ import { runInNewContext } from "node:vm";
 import { serveJson } from "./tell.ts";
 
 /*
- * Serves, on its own port (`bench.heap` in the log), the number of bytes that a process keeps after a garbage collection. This
- * script is loaded into the process whose memory is measured.
+ * Measures the memory of the process into which it is loaded, with `node --import`. It serves HTTP on a port of its own,
+ * which the process logs as the event `bench.heap`. For each request it collects garbage, and answers with the number of
+ * bytes that the process still keeps.
  */
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

@@ -1,5 +1,5 @@
 export type LoadOptions = {
-  /** `host:port`. */
+  /** Address of the server that gets the requests, as `host:port`. */
   address: string;
   /** Paths that the requests use in turn. */
   paths: readonly string[];
@@ -10,10 +10,10 @@ export type LoadOptions = {
   headersFile?: string;
   /** Name of a header in which each request has its own id. */
   idHeader?: string;
-  /** The status that every answer should have. */
+  /** Status that every answer should have. Answers with another status count as refused. */
   status: number;
   connections: number;
-  /** Number of calls sent first, which are counted but not measured. */
+  /** Number of calls sent before the measurement. They are among the counted answers, but not in the rate and latencies. */
   warmUp: number;
   calls: number;
 };

@@ -4,8 +4,9 @@ import { Connection, createPost, type Traffic } from "./connection.ts";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
- * Sender of a bench. It builds all requests first: one for each path, sent in turn, or one for each call if all must
- * differ. Prints its result as one line of JSON.
+ * Program that sends requests as fast as its connections allow. It builds the bytes of all requests before it starts. It
+ * builds one request for each path and sends these in turn. If all requests must differ, it builds one for each call. It
+ * prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as LoadOptions;
 const requests = toRequests(options);
@@ -49,7 +50,7 @@ function toRequests(options: LoadOptions): Buffer[] {
   return own.map((line, i) => toPost(paths[i % paths.length] ?? "", [line]));
 }
 
-/** Returns a header line for each request, if all requests must differ. */
+/** Returns one header line for each request, from the file or with a random id. Undefined if requests need not differ. */
 function ownHeaders({ headersFile, idHeader, warmUp, calls }: LoadOptions): string[] | undefined {
   if (headersFile !== undefined) return readFileSync(headersFile, "latin1").split("\n");
   if (idHeader === undefined) return undefined;

@@ -7,8 +7,8 @@ import "./heap.ts";
 
 /*
  * Runs `postern runner` with the jobs of a soak. The arguments are the configuration folder and the number of calls. The
- * handlers count the runs of each call, and serve the counts on a port of their own (`bench.counts` in the log). The memory
- * of the counters does not grow.
+ * handlers count the runs of each call. The process serves the sums over HTTP on a port of its own, and logs the URL as
+ * the event `bench.counts`. The counters have a fixed size, because the soak checks that the runner's memory does not grow.
  */
 const [configDir = "", calls = ""] = process.argv.slice(2);
 const failures = new Uint8Array(Number(calls));

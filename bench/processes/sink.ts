@@ -4,7 +4,7 @@ import { quantile } from "../support/statistics.ts";
 import { SENT_HEADER } from "./steady-protocol.ts";
 
 /*
- * The runner of a bench: answers 200 at once and counts every call id exactly.
+ * Runner of the bench. It runs no job: it answers 200 at once, and counts how often each call id arrives.
  *
  *   POST /jobs/<n>        one injection
  *   GET /count?skip=<n>   { calls, duplicates, perSecond } since the last reset; the rate leaves out the first n calls

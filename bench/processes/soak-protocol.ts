@@ -12,11 +12,11 @@ export type SoakOptions = {
 };
 
 export type SoakSent = {
-  /** Number of calls that a gateway sends to Redis over its connection for large calls. */
+  /** Number of calls with a large body. A gateway sends these to Redis over a connection of their own. */
   large: number;
-  /** Number of 202 answers which said that the delivery was known. */
+  /** Number of 202 answers in which the gateway marked the delivery as a repeat (header `Idempotent-Replayed`). */
   replayed: number;
-  /** Number of repeated deliveries. */
+  /** Number of deliveries that the sender repeated on purpose, although it had sent them before. */
   repeats: number;
   /** Number of answers other than 202, by status. */
   refused: Readonly<Record<string, number>>;
@@ -24,7 +24,7 @@ export type SoakSent = {
   resent: number;
 };
 
-/** Counts of the soak's handlers. */
+/** Counts of the job handlers in the soak's runner. */
 export type SoakRuns = {
   /** Number of different calls that succeeded. */
   succeeded: number;

@@ -5,35 +5,39 @@ import { Connection, type Traffic } from "./connection.ts";
 import type { SoakOptions, SoakRuns, SoakSent } from "./soak-protocol.ts";
 
 /*
- * Sender of a soak: sends each delivery of the plan, signed, with a delivery id. It never gets far ahead of the runner, so
- * that the queue stays short on a slow machine too. Prints its result as one line of JSON.
+ * Program that sends the deliveries of a soak in the order of the plan (soak-plan.ts). Each is signed and has a delivery
+ * id. The program pauses while too many calls have not succeeded yet, so that the queue stays short even on a slow machine.
+ * It prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as SoakOptions;
 const { address, countUrl, calls, perSecond, openMax } = options;
 
 const EVERY_MS = 50;
-/** The soak fails after this time without a success. The time exceeds any pause between two attempts at a call. */
+/** The soak fails if no call succeeds for this time. It is longer than any pause of the producer between two attempts. */
 const PATIENCE_MS = 60_000;
 
 const plan = deliveries(calls);
 let upcoming = plan.next();
-/** Number of calls that were sent. `open` counts the deliveries in flight, including repeated ones. */
+/** Number of different calls sent so far. `open` is the number of deliveries without an answer, including repeated ones. */
 let begun = 0;
 let open = 0;
 let succeeded = 0;
 let progressAt = performance.now();
-/** Number of new calls that the rate allows now. An unused allowance accumulates, up to that of one second. */
+/**
+ * Number of new calls that may be sent now without exceeding `perSecond`. It grows with time. If calls are not sent, it
+ * accumulates, but at most to the number for one second.
+ */
 let allowance = 0;
 let allowedAt = performance.now();
 
 const statuses = new Map<number, number>();
 const result = { large: 0, replayed: 0, repeats: 0, resent: 0 };
 
-/** Deliveries without a 202, each with the time of its next attempt. */
+/** Deliveries that got no 202 and are sent again, each with the time when this is due. */
 const again: { call: number; at: number }[] = [];
 const AGAIN_AFTER_MS = 2000;
 
-/** Creates the traffic of one connection, with one delivery in flight at a time. */
+/** Creates the traffic of one connection. It sends due retries first, and has one delivery in flight at a time. */
 function toTraffic(): Traffic {
   let inFlight = 0;
   const send = (call: number): Buffer => {

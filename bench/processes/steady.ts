@@ -2,8 +2,9 @@ import { Connection, createPost, type Traffic } from "./connection.ts";
 import { SENT_HEADER, type SteadyOptions, type SteadyResult } from "./steady-protocol.ts";
 
 /*
- * Sends requests at a constant rate, however long the answers take: each request is sent when it is due, over a free
- * connection. A header has the send time. Prints its result as one line of JSON.
+ * Program that sends requests at a constant rate. It sends each request when it is due, over a connection that waits for no
+ * answer, so slow answers do not lower the rate. Each request has a header with its send time. The program prints its
+ * result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as SteadyOptions;
 const { address, path, perSecond, calls } = options;

@@ -2,8 +2,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
- * Serves the values of `read` as JSON on its own port, and logs the URL under this event. The server does not keep the process
- * alive.
+ * Starts an HTTP server on a free port, which answers every request with the current value of `read` as JSON. Logs its URL
+ * as the given event, so that the bench can find it. The server does not keep the process alive.
  */
 export function serveJson(event: string, read: () => unknown): void {
   const server = createServer((_req, res) => {

@@ -9,15 +9,18 @@ import { loaderPlugin } from "../../services/dev/loader.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Returns the path of a compiled script of this project, or of the clone that the bench compares it with. Both run as plain
- * JavaScript.
+ * Returns the path of a compiled script. By default it is a script of this clone. With `clone`, it is the same script of
+ * another clone, whose build the bench compares with this one.
  */
 export function compiled(script: string, clone = root): string {
   const place = script.startsWith("bench/") ? "dist/.bench" : "dist";
   return join(clone, place, script.replace(/\.ts$/, ".js"));
 }
 
-/** Bundles the bench's own processes, with their imports of the program. */
+/**
+ * Bundles the scripts that the bench runs as separate processes, each with the code that it imports. Node then starts them as
+ * plain JavaScript, as it starts Postern's own processes.
+ */
 export async function buildProcesses(): Promise<void> {
   const scripts = ["bench/baselines", "bench/processes"].flatMap((folder) =>
     readdirSync(join(root, folder)).map((file) => `${folder}/${file}`),
@@ -34,8 +37,8 @@ export async function buildProcesses(): Promise<void> {
 }
 
 /**
- * Runs `measure` with the folder of another build. `named` is that folder, or a commit. A commit is cloned to a temporary
- * folder, with its own packages.
+ * Runs `measure` with the folder of the build that the bench compares this one with. `named` is the argument of `--against`:
+ * such a folder, or a commit. A commit is cloned to a temporary folder, where its packages are installed and it is built.
  */
 export async function withOtherBuild<Result>(
   named: string | undefined,

@@ -10,8 +10,8 @@ export type BothSides<Round> = { ours: Side<Round>; baseline: Side<Round> };
 
 export type Comparison<Round extends Figures> = BothSides<Round> & {
   /**
-   * Our rate divided by the baseline's rate in the same round: the median of all rounds. Different rounds are not compared,
-   * because the machine's own speed changes between them.
+   * Median of the ratios of our rate to the baseline's, one for each round. Rates of different rounds are not compared,
+   * because the speed of the machine changes over time.
    */
   ratio: number;
   /** Lowest and highest ratio of our rate to the baseline's rate in one round. */
@@ -22,7 +22,7 @@ export type Comparison<Round extends Figures> = BothSides<Round> & {
 /** Number of turns of each side in a round. */
 export const TURNS = 5;
 
-/** Functions that run one turn of each side. */
+/** Functions by the side's name. Each runs one turn of its side and returns the figures. */
 type Turns<Name extends string, Round> = Readonly<Record<Name, () => Promise<Round>>>;
 
 /** Compares both sides in alternating turns, ours first. */
@@ -35,8 +35,8 @@ export async function compareByTurns<Round extends Figures>(
 }
 
 /**
- * Measures all sides in alternating turns. A round is the median of several short turns. Other load on the machine lasts some
- * seconds, so it affects all sides.
+ * Measures all sides in alternating turns. The figures of a round are the medians of `TURNS` short turns. Other load on the
+ * machine typically lasts some seconds. Because the turns are short, it then slows all sides and not only one.
  */
 export async function roundsByTurns<Name extends string, Round extends object>(
   count: number,
@@ -79,13 +79,13 @@ function medians<Round extends object>(rounds: readonly Round[]): Round {
 }
 
 type Shown<Round> = {
-  /** Unit of the rates, such as "paid requests". `name` is the name of our side. */
+  /** Subject of the table, such as "paid requests". `name` is the name of our side. */
   what: string;
   name: string;
   columns: readonly (readonly [head: string, key: keyof Round])[];
 };
 
-/** Builds a table of both sides' medians, then all their rounds. */
+/** Builds a table with the medians of both sides, followed by the figures of each round. */
 export function comparisonTable<Round extends object>(
   { ours, baseline }: BothSides<Round>,
   { what, name, columns }: Shown<Round>,

@@ -1,6 +1,6 @@
 import type { World } from "./world.ts";
 
-/** Numbers of accepted and of arrived calls. They must be equal. */
+/** Numbers of the calls that were accepted and of those that arrived at the sink. If they differ, calls were lost. */
 export type Counts = {
   accepted: number;
   /** Number of different call ids that arrived. */
@@ -17,7 +17,10 @@ export function totalOf(counts: readonly Counts[]): Counts {
 
 export type Count = (world: World, accepted: number) => Promise<Counts>;
 
-/** Injects all calls that a world's gateways have accepted, and counts them on arrival. */
+/**
+ * Starts a producer, which injects all calls that the gateways of a world have accepted, and counts the calls that arrive at
+ * the sink.
+ */
 export const countAgain: Count = async ({ sink, startProducer }, accepted) => {
   const producer = await startProducer();
   const { calls: counted, duplicates } = await sink.arrived(accepted);

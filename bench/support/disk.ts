@@ -7,7 +7,10 @@ const BYTES = 1024;
 
 export type DiskFigures = { p50Ms: number; p99Ms: number };
 
-/** Measures a small write with fdatasync on this directory's disk, as Redis does it for its append-only file. */
+/**
+ * Measures how long the disk of this directory takes for a small write with fdatasync. With strict durability, Redis makes
+ * such a write to its append-only file before it replies.
+ */
 export async function measureFsync(dir: string): Promise<DiskFigures> {
   const file = await open(join(dir, "fsync"), "a");
   const took: number[] = [];

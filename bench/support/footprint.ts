@@ -7,20 +7,20 @@ import { WINDOW_SECS } from "./soak-world.ts";
 import { median, quantile } from "./statistics.ts";
 
 const EVERY_MS = 1000;
-/** Interval of forced garbage collections. They are rare, because they slow the process. */
+/** Interval at which the bench makes a process collect its garbage (heap.ts). It is long, because this slows the process. */
 const COLLECT_EVERY_MS = 10_000;
 const PARTS = 5;
 const GROWTH_MAX = 1.15;
-/** Time that Redis remembers a call of the soak. */
+/** Time for which Redis remembers a call of the soak, in milliseconds. */
 const WINDOW_MS = WINDOW_SECS * 1000;
 
-/** A value in bytes that is read periodically. */
+/** A value in bytes, such as the RSS of a process, which the bench reads periodically. */
 export type Gauge = {
   name: string;
   read(): number | Promise<number>;
   /**
-   * Value that must not grow: the bytes, or the bytes divided by the calls of the last minute. Undefined if the gauge is not
-   * judged.
+   * Value that must not grow: the bytes, or the bytes divided by the number of calls that ended in the last minute. Redis
+   * remembers these calls, so it needs more memory at a higher rate. Undefined if the gauge may grow.
    */
   flat: "bytes" | "bytes for each call" | undefined;
 };
@@ -28,10 +28,13 @@ export type Gauge = {
 export type Footprint = Pick<Gauge, "name" | "flat"> & {
   /** Value before the first call. */
   atStart: number;
-  /** First quartile for each fifth of the calls, so that short peaks do not count. */
+  /** First quartile of the values in each fifth of the run. Short peaks do not affect a quartile. */
   fifths: number[];
   most: number;
-  /** The higher of the fourth and the last fifth, divided by the second fifth. */
+  /**
+   * Value of the fourth or the last fifth, the higher of both, divided by the value of the second fifth. The first fifth does
+   * not count, because memory must grow until the first calls expire.
+   */
   growth: number;
 };
 
@@ -53,8 +56,8 @@ export async function gaugesOfPart(name: string, { process }: Part): Promise<Gau
 }
 
 /**
- * Measures a Redis. Only `used_memory` is judged: the RSS depends on it, and the append-only file grows until Redis rewrites
- * it.
+ * Returns the gauges of a Redis server. Only `used_memory` must not grow. The RSS follows it anyway, and the append-only file
+ * grows until Redis rewrites it.
  */
 export function gaugesOfRedis(name: string, { pid }: PrivateRedis, probe: Probe): Gauge[] {
   return [

@@ -5,7 +5,10 @@ export type Kind = { name: string; keys: number; bytes: number };
 
 const PAGE = 1000;
 
-/** Returns the keys of a Redis, grouped by kind. Reading an expired key deletes it. */
+/**
+ * Counts and measures the keys of a Redis by kind. A kind is a key's name with placeholders for the call and the queue. Redis
+ * deletes an expired key when this function reads it.
+ */
 export async function kindsIn(redis: Redis): Promise<Kind[]> {
   const kinds = new Map<string, Kind>();
   let cursor = "0";
@@ -32,7 +35,7 @@ function kindOf(key: string): string {
   return key.replace(/:c_[^:]+/, `:${CALL}`).replace(/:[a-z0-9]+\/\d+\/\d+/, ":<queue>");
 }
 
-/** Returns whether the kind has a key for each call. */
+/** Returns whether keys of this kind belong to a single call. */
 export function isOfCalls({ name }: Kind): boolean {
   return name.includes(CALL);
 }

@@ -6,12 +6,12 @@ import { BODY, CONNECTIONS, hookPath, ID_HEADER, keptPath, SIGNATURE } from "./w
 
 type Wanted = Pick<LoadOptions, "address" | "warmUp" | "calls"> & { connections?: number };
 /**
- * Options of the calls. Without `jobs`, all calls are of job 1. `withIds` gives each call a delivery id. `isKept` keeps the
- * results of job 1.
+ * Options of `load`. Without `jobs`, all calls are of job 1. With `withIds`, each call has its own delivery id. With
+ * `isKept`, the calls go to an endpoint that keeps their results; only job 1 has such an endpoint.
  */
 type Calls = Wanted & { jobs?: readonly number[]; withIds?: boolean; isKept?: boolean };
 
-/** Sends signed calls from a separate process, spread evenly over the jobs. Throws if one of them was not answered with 202. */
+/** Sends signed webhooks from a separate process, to the endpoints of all `jobs` in turn. Throws if one did not get a 202. */
 export function load({ jobs = [1], withIds = false, isKept = false, ...wanted }: Calls): Promise<LoadResult> {
   return send({
     paths: jobs.map((job) => (isKept ? keptPath(job) : hookPath(job, withIds))),
@@ -32,7 +32,7 @@ export async function send(sent: Sent): Promise<LoadResult> {
   throw new Error(`calls were refused, so the rate says nothing: ${JSON.stringify(result)}`);
 }
 
-/** Sends POSTs from a separate process, with any answers. */
+/** Sends POSTs from a separate process. Other answers than the wanted one are counted in the result and are no error. */
 export async function sendAny({
   connections = CONNECTIONS,
   headers = [],

@@ -1,13 +1,13 @@
 import { type Counts, countsLine, lostOf } from "./counts.ts";
 
-/** Result of a part. `failures` are faults other than lost calls. */
+/** Result of a part of the bench. `counts` show whether calls were lost, and `failures` are the texts of other faults. */
 export type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
 
 type Part = readonly [name: string, measure: () => Promise<Measured>];
 
 /**
- * Measures one part after the other and prints each as soon as it is done. If a part throws, it counts as failed, with its
- * error instead of figures; the other parts keep theirs.
+ * Measures one part of the bench after the other, and prints each part's figures as soon as it is done. If a part throws, its
+ * error takes the place of its figures and counts as a failure. The other parts still run.
  */
 export async function measureAll(
   parts: readonly Part[],

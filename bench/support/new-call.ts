@@ -10,7 +10,7 @@ import {
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { BODY, hookPath } from "./world.ts";
 
-/** Creates a call as the gateway creates it from the bench's request. */
+/** Creates the call that the webhooks gateway would create from a request of the bench. */
 export function newCall(): JobCall {
   const [id, keys, body] = [randomCallId(), platformKeys("X-PLATFORM"), Buffer.from(BODY)];
   return toJobCall({

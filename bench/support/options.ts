@@ -50,7 +50,7 @@ Without a part, all run (two to four hours).
 
 Exit codes: 0 measured, however fast; 1 a call was lost, memory grew in the soak, a flood kept payers out or something failed; 2 wrong command line`;
 
-/** Parses the command line. Throws an error that says what is wrong with it. */
+/** Parses the command line. If it is invalid, throws an error whose message names the fault. */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -12,11 +12,14 @@ export type FacilitatorCounts = {
   uneven: number;
 };
 
-/** A world in which a job is sold, with a facilitator that accepts every payment at once. */
+/** A world (world.ts) that also has a priced job and a simulated facilitator, which accepts every payment at once. */
 export type PaidWorld = World & {
-  /** After `goFar`, the chain's node is 80 ms away, and its receipts are a block late. */
+  /**
+   * The process of the facilitator, which also simulates the chain's node. After `goFar`, the node answers 80 ms later, and
+   * has the receipt of a transaction only a block later.
+   */
   facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void>; goFar(): Promise<void> };
-  /** Resolves once the gateway accepts payments. */
+  /** Starts the payment gateway, and resolves once it accepts payments. */
   startX402(): Promise<Part>;
   /** Starts a server that replays the 402 of the server at `address`. */
   startBaselineChallenge(address: string): Promise<Part>;

@@ -4,22 +4,25 @@ import { systemClock } from "../../shared/platform/time/clock.ts";
 import { TRANSFER_TYPES } from "../../test/support/sign-payment.ts";
 import { MAX_TIMEOUT_SECS } from "./sale.ts";
 
-/** Number of payers: enough that none reaches the limit on open payments, where a request would have to wait. */
+/**
+ * Number of payers. It is so large that no payer has as many open payments as the gateway allows for one payer. A request
+ * above that limit would have to wait.
+ */
 const PAYERS = 64;
 
 type Hex = `0x${string}`;
 type Offer = PaymentRequired["accepts"][number];
 
 /**
- * A payer's signed authorization (EIP-3009), as it is sent. It is valid for every offer with this token, recipient and
- * amount.
+ * An authorization of a token transfer (EIP-3009) with its payer's signature, in the form that the payment header needs. It
+ * pays any offer with the same token, recipient and amount, so the gateway and its baseline can both get it.
  */
 export type Signed = {
   signature: string;
   authorization: Record<"from" | "to" | "value" | "validAfter" | "validBefore" | "nonce", string>;
 };
 
-/** Fetches the 402 of an unpaid request. */
+/** Sends a request without a payment, and returns the offers and terms from the header of the 402 answer. */
 export async function fetchOffer(address: string, path: string): Promise<PaymentRequired> {
   const answer = await fetch(`http://${address}${path}`, { method: "POST" });
   await answer.arrayBuffer();
@@ -54,7 +57,10 @@ export async function signMany(required: PaymentRequired, count: number): Promis
   return signed.slice(0, count);
 }
 
-/** Encodes the header of a version 2 payment, with all fields that the official client returns from the 402. */
+/**
+ * Encodes the header with a payment, in version 2 of the protocol. It repeats the same fields of the 402 answer as the
+ * official client does.
+ */
 export function toHeader(
   { accepts: [accepted], resource, extensions }: PaymentRequired,
   payload: Signed,
@@ -63,7 +69,7 @@ export function toHeader(
   return Buffer.from(JSON.stringify(payment)).toString("base64");
 }
 
-/** Returns whether a payment signed for one sale also pays the other. */
+/** Returns whether a payment that was signed for one of the two offers is also valid for the other. */
 export function isSameSale(one: PaymentRequired, other: PaymentRequired): boolean {
   const [a, b] = [offerIn(one), offerIn(other)].map(({ network, asset, amount, payTo, extra }) =>
     [network, asset, amount, payTo, extra["name"], extra["version"]].join(" ").toLowerCase(),

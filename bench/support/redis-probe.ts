@@ -14,7 +14,10 @@ export type Probe = {
   close(): void;
 };
 
-/** Opens the bench's own connection, by default of the kind that a gateway uses. */
+/**
+ * Opens a connection of the bench to Redis, and resolves once Redis is reached. By default it is configured like a gateway's,
+ * which gives up soon if Redis is slow.
+ */
 export async function openProbe(url: string, connect = connectForRequests): Promise<Probe> {
   const redis = connect({ url: new Secret(url) }, silentLogger);
   await eventually("Redis is reached", () => redis.status === "ready");

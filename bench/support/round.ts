@@ -14,14 +14,14 @@ export const COLUMNS = [
 
 type Measured = { redis: PrivateRedis; server: Part; size: Size };
 
-/** Measures a load, and the CPU time of server and Redis per request. */
+/** Runs `sendAll`. Returns the rate and latencies that it measured, and the CPU time of server and Redis per request. */
 export async function timed(measured: Measured, sendAll: () => Promise<LoadResult>): Promise<Round> {
   const { result, ...cpu } = await withCpu(measured, sendAll);
   const { perSecond, p50Ms, p99Ms } = result;
   return { perSecond, p50Ms, p99Ms, ...cpu };
 }
 
-/** Measures the CPU time of server and Redis per request during `work`. */
+/** Runs `work`, which sends `size` requests, and measures how much CPU time server and Redis use for each of them. */
 export async function withCpu<Result>(
   { redis, server, size }: Measured,
   work: () => Promise<Result>,

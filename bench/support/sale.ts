@@ -1,18 +1,27 @@
 import type { Table } from "../../shared/config/config-tables.ts";
 
-/** One job, sold for one token. The recipient does not matter, because no payment is really settled. */
+/**
+ * The sale that the bench measures: one job, and one token to pay for it. The recipient can be any address, because the
+ * simulated facilitator settles no payment on a real chain.
+ */
 export const JOB_PATH = "/x402/jobs/1/7";
 export const NETWORK = "eip155:84532";
 export const PAY_TO = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
-/** Price at both servers that are compared: 10^15 wei are 3.20 USDC at 3200 USDC per native unit. */
+/**
+ * Prices of the job at the gateway (`PRICING`, in wei) and at its baseline (`PRICE`). They are equal: 10^15 wei are 3.20 USDC
+ * at 3200 USDC per native unit.
+ */
 export const PRICING = { "1": { "7": "1000000000000000" } };
 export const PRICE = "$3.20";
-/** Validity of a payment: the longest that may be configured, because payments are signed before the rounds. */
+/**
+ * Time for which a payment is valid. It is the maximum that Postern's configuration permits, because the bench signs all
+ * payments before the first round.
+ */
 export const MAX_TIMEOUT_SECS = 3600;
 
 /**
- * Builds the configuration of Postern's payment gateway. As in production, the gateway proves each payment on a chain. The
- * hand-written server that the bench compares it with has no chain, and trusts the facilitator's answer.
+ * Builds the configuration of Postern's payment gateway. As in production, the gateway verifies on the chain that each
+ * payment was made. The hand-written server that the bench compares it with only trusts the facilitator's answer.
  */
 export function x402Table(facilitatorUrl: string): Table {
   return {

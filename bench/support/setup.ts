@@ -1,9 +1,9 @@
 export type Setup = {
-  /** Fewer and shorter rounds, only to see whether the bench works. */
+  /** Whether rounds are fewer and shorter. This only shows whether the bench works. */
   quick: boolean;
   /** Number of rounds of a comparison. */
   rounds: number;
-  /** Node's own arguments for the compared processes, e.g. for a profiler. */
+  /** Arguments of Node itself for the compared processes, for example those of its profiler. */
   nodeArgs: readonly string[];
   /** Further rates at which `latency` is measured, in calls a second. */
   rates: readonly number[];

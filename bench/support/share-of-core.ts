@@ -3,7 +3,8 @@ import { Worker } from "node:worker_threads";
 const PERIOD_MS = 10;
 
 /**
- * Script of a thread that stops and continues a process. It is plain JavaScript, because a worker does not read TypeScript.
+ * Script of a worker thread that stops and continues another process in turn. It is plain JavaScript, because Node does not
+ * compile the text of a worker from TypeScript.
  */
 const STOP_AND_GO = `
   const { workerData: { pid, runMs, stopMs } } = require("node:worker_threads");

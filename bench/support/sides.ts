@@ -14,8 +14,9 @@ type Starts<World, Side> = {
 };
 
 /**
- * Runs `measure` with both sides of a comparison started, in one world. With `against`, the baseline is the program of that
- * clone in a separate world, because its layout of the data in Redis may differ.
+ * Starts both sides of a comparison, Postern and its baseline, and runs `measure` with them. Both use one world, with one
+ * Redis. With `against`, the baseline is Postern in the build of that clone. It gets a separate world, because another build
+ * may store its data in Redis in another layout.
  */
 export function withBothSides<World, Side, Result>(
   inWorld: InWorld<World>,

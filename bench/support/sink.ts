@@ -6,26 +6,29 @@ export type Counted = {
   calls: number;
   /** Number of duplicates: arrivals whose id had already arrived. */
   duplicates: number;
-  /** Rate from the first to the last arrival. */
+  /** Calls per second, from the first to the last arrival. */
   perSecond: number;
 };
 
-/** Times from the sending of calls to their arrival. */
+/** Times from the moment when a call is sent to its arrival at the sink. */
 export type Latencies = { p50Ms: number; p99Ms: number; maxMs: number };
 
 export type Sink = {
   readonly url: string;
-  /** Counts the calls since the last reset. The rate leaves out the first `skip` calls. */
+  /** Counts the calls that have arrived since the last reset. The rate leaves out the first `skip` calls. */
   count(skip?: number): Promise<Counted>;
-  /** Latencies since the last reset. Calls without a send time are not counted. */
+  /** Returns the latencies since the last reset. Calls without a header for the send time are left out. */
   latencies(): Promise<Latencies>;
   reset(): Promise<void>;
-  /** Resolves once `calls` calls have arrived, or none has for a while. */
+  /** Resolves once `calls` calls have arrived, or once no further call has arrived for `PATIENCE_MS`. */
   arrived(calls: number): Promise<Counted>;
 };
 
 const POLL_MS = 250;
-/** `arrived` gives up after this time without an arrival. The time suffices for a worker to notice that another one died. */
+/**
+ * `arrived` stops waiting after this time without an arrival. It is long enough for a worker to notice that another worker
+ * died, and to take back its calls.
+ */
 const PATIENCE_MS = 45_000;
 
 type Start = (name: string, script: string, args: readonly string[]) => Promise<Part>;

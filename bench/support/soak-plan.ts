@@ -1,18 +1,22 @@
 /*
- * The calls of a soak, numbered from 0. Sender and handlers derive the kind of a call and its outcome from its number alone.
- * The periods are primes, so that every kind of call occurs with every job.
+ * Plan of a soak, whose calls are numbered from 0. The number alone decides a call's job and size, whether it is repeated and
+ * whether its first run fails. So the sender and the handlers agree without an exchange. The periods (`…_EVERY`) are primes,
+ * so that every kind of call occurs with every job.
  */
 
 const JOBS = 10;
-/** The long job: the runner stores a call, answers the producer, and runs the call afterwards. */
+/** Number of the long job. For it, the runner stores a call, answers the producer, and runs the call afterwards. */
 const LONG_JOB = 10;
 const SMALL_BYTES = 1000;
-/** Sizes above 256 KiB, where a gateway uses its connection for large calls. */
+/** Body sizes above 256 KiB. A gateway sends such calls to Redis over a separate connection. */
 const LARGE_BYTES = [300_000, 800_000, 2_000_000] as const;
 const LARGE_EVERY = 997;
 const FAILING_EVERY = 101;
 const REPEATED_EVERY = 103;
-/** A call is repeated after this number of further calls: while it is in flight, or long after it has ended. */
+/**
+ * A repeated call is sent again after this number of further calls. After 8, the first delivery is probably still in flight.
+ * After 2000, it has ended long before.
+ */
 const REPEATED_AFTER = [8, 2000] as const;
 
 /** Maximum size of a handler's answer. */
@@ -31,12 +35,12 @@ export function isLarge(call: number): boolean {
   return call % LARGE_EVERY === 0;
 }
 
-/** Returns whether the first run of a call fails so that it is tried again. */
+/** Returns whether the handler must fail the first run of this call, so that the call runs again. */
 export function failsFirst(call: number): boolean {
   return call % FAILING_EVERY === 50;
 }
 
-/** Yields the deliveries in order: each call once, and about one in a hundred again. */
+/** Yields the number of the call of each delivery, in order. Each call occurs once, and about one in a hundred again. */
 export function* deliveries(calls: number): Generator<number> {
   for (let call = 0; call < calls; call++) {
     yield call;

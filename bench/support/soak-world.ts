@@ -8,8 +8,8 @@ import { soakJobs } from "./soak-plan.ts";
 import { hookPath, inWorkspace, posternTable, SECRET, startGateway } from "./world.ts";
 
 /**
- * Time for which a call is remembered: the minimum for an endpoint. It is short, so that calls are forgotten well within a
- * fifth of the run.
+ * Time for which gateway and runner remember a call, to recognize a repeat. It is the minimum that an endpoint permits. So the
+ * data of a call is deleted within a fifth of the run, and memory should stay flat afterwards.
  */
 export const WINDOW_SECS = 60;
 const ANSWER_SECS = 30;
@@ -29,7 +29,7 @@ export type SoakWorld = {
   runs(): Promise<SoakRuns>;
 };
 
-/** Runs `measure` with a gateway, a producer, a runner, a Redis for the queue and a Redis for the runner. */
+/** Starts a gateway, a producer, a runner, a Redis for the queue and a Redis for the runner, and runs `measure` with them. */
 export function inSoakWorld<Result>(
   nodeArgs: readonly string[],
   calls: number,
@@ -54,7 +54,10 @@ export function inSoakWorld<Result>(
   });
 }
 
-/** Builds the configuration. The default URL is a placeholder until the runner has started and chosen its port. */
+/**
+ * Builds the configuration. The default `runnerUrl` is a placeholder: the runner reads this configuration too, before it has
+ * chosen the port that the other processes need.
+ */
 function postern(queueUrl: string, runnerRedisUrl: string, runnerUrl = "http://127.0.0.1:1") {
   const { runner, ...rest } = posternTable(queueUrl, runnerUrl, {});
   const redis = { url: runnerRedisUrl, durability: "strict" };

@@ -2,7 +2,7 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** Returns a quantile: the value below which this share of the values is, interpolated between two neighbours. */
+/** Returns the value below which this share of the values is. It is interpolated between two neighbouring values. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * share;

@@ -1,6 +1,6 @@
 export type Cell = string | number;
 
-/** Formats a table whose first column is text and whose other columns are numbers, right-aligned. */
+/** Formats a table. The first column is text. The other columns are numbers, and are right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const texts = [head, ...rows.map((row) => row.map(toText))];
   const widths = head.map((_, column) => Math.max(...texts.map((row) => row[column]?.length ?? 0)));
@@ -12,7 +12,10 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
     .join("\n");
 }
 
-/** Rounds to three significant digits; returns a dash if nothing was measured. */
+/**
+ * Formats a number with as many decimals as its size needs: two below 10, one below 100, none from 100 or for an integer.
+ * Returns a dash for NaN, because nothing was measured then.
+ */
 function toText(cell: Cell): string {
   if (typeof cell === "string") return cell;
   if (Number.isNaN(cell)) return "–";

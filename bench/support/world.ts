@@ -13,7 +13,10 @@ import { type Sink, startSink } from "./sink.ts";
 /** Number of jobs, which are numbered from 1. Each has an endpoint. */
 const JOBS = 100;
 export const SECRET = "the-secret-that-a-bench-signs-with";
-/** Maximum number of injections in flight: for all jobs together in the hand-written baseline, for each job in a producer. */
+/**
+ * Maximum number of injections in flight. In the hand-written baseline it limits all jobs together. In a producer it limits
+ * each job, because a job may use half of the producer's `concurrency`.
+ */
 export const CONCURRENCY = 50;
 export const CONNECTIONS = 64;
 
@@ -23,19 +26,22 @@ export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).repla
 );
 export const SIGNATURE = `sha256=${createHmac("sha256", SECRET).update(BODY).digest("hex")}`;
 
-/** Returns the endpoint of a job, for the gateway and its baseline. With delivery ids, the gateway remembers each call. */
+/**
+ * Returns the path of a job's endpoint, at the gateway and at its baseline. With `withIds`, it is the endpoint at which the
+ * gateway reads delivery ids, and remembers each call to recognize a repeat.
+ */
 export function hookPath(job: number, withIds = false): string {
   return `/hooks/${withIds ? "bench-with-id" : "bench"}/${job}`;
 }
 
-/** Returns the endpoint of a job whose results are kept. */
+/** Returns the path of the endpoint that keeps the results of a job's calls. */
 export function keptPath(job: number): string {
   return `/hooks/bench-kept/${job}`;
 }
 
 /** Name of the header with a delivery's id. */
 export const ID_HEADER = "X-Delivery-Id";
-/** An endpoint that forwards the send time to the runner. */
+/** Path of an endpoint that forwards the header with the send time to the runner. */
 export const TIMED_PATH = "/hooks/bench-timed";
 
 /** Returns the numbers of the first `count` jobs. */
@@ -43,16 +49,19 @@ export function firstJobs(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i + 1);
 }
 
-/** A Redis with strict durability, a sink instead of a runner, and the processes of Postern and baselines that a part starts. */
+/**
+ * Surroundings of one part of the bench: a Redis with strict durability, a sink in place of a runner, and functions that start
+ * processes of Postern and the hand-written baselines.
+ */
 export type World = {
   readonly redis: PrivateRedis;
   readonly sink: Sink;
-  /** Folder for files; it is deleted with the world. */
+  /** Temporary folder for configuration, logs and other files. It is deleted when the world ends. */
   readonly dir: string;
   /** Starts the processes of Postern, with the configuration in `configDir`. */
   readonly stack: Stack;
   readonly configDir: string;
-  /** Starts a compiled script of the bench, which logs its start like a service. */
+  /** Starts a compiled script of the bench, and waits until it logs that it has started, as Postern's processes do. */
   start(name: string, script: string, args: readonly string[]): Promise<Part>;
   startGateway(): Promise<Part>;
   startProducer(): Promise<Part>;
@@ -61,8 +70,8 @@ export type World = {
 };
 
 /**
- * A folder, and functions that start processes there. It has no Redis and no configuration yet. A world is made from it: the
- * servers and processes that a part of the bench measures.
+ * A temporary folder, and functions that start processes with their files in it. It has no Redis and no configuration yet.
+ * `inWorld` adds these, and so makes a world of it.
  */
 type Workspace = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
   /** Starts a Redis for this world, with further arguments. */
@@ -83,7 +92,7 @@ export function inWorld<Result>(
 ): Promise<Result> {
   const measureOn = async (workspace: Workspace) => {
     const { stack, configDir, start } = workspace;
-    // Disables rewrites of the append-only file. A rewrite would slow only one round and one side of the comparison.
+    // Redis must not rewrite its append-only file, because this would slow only one side of the comparison in one round.
     const redis = await workspace.startRedis(["--auto-aof-rewrite-percentage", "0"]);
     const sink = await startSink(start);
     writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
@@ -107,8 +116,8 @@ export function startGateway(stack: Stack): Promise<Part> {
 }
 
 /**
- * Runs `measure` with functions that start processes, and ends all processes in any case. With `clone`, the processes of
- * Postern are those of that clone.
+ * Runs `measure` with a new workspace. Afterwards it ends all processes and deletes the folder, even after an error. With
+ * `clone`, the processes of Postern run from the build of that clone.
  */
 export async function inWorkspace<Result>(
   nodeArgs: readonly string[],
@@ -118,7 +127,7 @@ export async function inWorkspace<Result>(
   const dir = mkdtempSync(join(tmpdir(), "postern-bench-"));
   const configDir = join(dir, "config");
   const { env } = process;
-  // Logs go to files, because that is as cheap as in production.
+  // The processes log to files. A pipe to the bench would cost them more time than their log costs in production.
   const stack = createStack({
     configDir,
     env,
@@ -148,7 +157,7 @@ export async function inWorkspace<Result>(
   }
 }
 
-/** Configuration that all processes of Postern in a world share. */
+/** Builds the content of postern.toml, the configuration that all processes of Postern in a world share. */
 export function posternTable(
   redisUrl: string,
   runnerUrl: string,
@@ -163,7 +172,7 @@ export function posternTable(
   };
 }
 
-/** Builds an endpoint for each job. */
+/** Builds the configuration of the webhooks gateway: an endpoint for each job, and the special endpoints of job 1. */
 function webhooksTable(): Table {
   const toEndpoint = (job: number, path: string) => ({
     path,

@@ -20,8 +20,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 /**
- * Runs a program in the project's folder, with this terminal as its input and output. If the program fails, this
- * process ends with its exit code.
+ * Runs a program, by default in the project's folder, with this terminal as its input and output. If the program
+ * fails, this process ends with the same exit code or signal.
  */
 function run(command, commandArgs, cwd = root) {
   const { status, signal, error } = spawnSync(command, commandArgs, { cwd, stdio: "inherit" });
@@ -31,8 +31,8 @@ function run(command, commandArgs, cwd = root) {
 }
 
 /**
- * Runs the requested program and ends with its exit code. It passes signals on to the program, so that no process is
- * left behind. On a terminal, Ctrl-C and a hang-up reach the program directly.
+ * Runs the requested program and ends with its exit code. It forwards signals, so that a signal to this process also
+ * ends the program. It does not forward Ctrl-C and a hang-up on a terminal, which sends them to the program itself.
  */
 function runForwardingSignals(command, commandArgs, cwd) {
   const program = spawn(command, commandArgs, { cwd, stdio: "inherit" });
@@ -50,8 +50,8 @@ function runForwardingSignals(command, commandArgs, cwd) {
 }
 
 /**
- * Runs `npm ci`, unless the installed packages match the lockfile. Install scripts are skipped: no package needs its
- * own, and the build comes later.
+ * Runs `npm ci`, unless the installed packages match the lockfile. It skips all install scripts: no package needs one,
+ * and this project's own script would build the program, which this file does later.
  */
 function installPackages() {
   if (isInstalled()) return;
@@ -60,8 +60,8 @@ function installPackages() {
 }
 
 /**
- * Compares the packages that npm recorded as installed with the lockfile. Optional packages may be absent, because
- * not every machine needs them.
+ * Compares the lockfile with the list of installed packages that npm wrote into node_modules. Optional packages may be
+ * absent, because npm installs them only on machines that they support.
  */
 function isInstalled() {
   const record = join(root, "node_modules/.package-lock.json");
@@ -78,8 +78,8 @@ function packagesIn(lockfile) {
 }
 
 /**
- * Runs `npm test` on the other releases of Node, and then every test on this one. Arguments choose tests, which run
- * on this release only.
+ * Runs `npm test` on the other releases of Node (other-node.mjs), and then all tests, with the long ones, on this one.
+ * If arguments name some tests, only these run, and only on this release.
  */
 function testLong() {
   if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
@@ -107,7 +107,10 @@ function testOn(release) {
   );
 }
 
-/** Returns the folder where the user called npm. npm runs a script in the package's folder, and sets INIT_CWD to the user's. */
+/**
+ * Returns the folder where the user called npm, so that relative paths on the command line work. npm itself runs a
+ * script in the package's folder, and puts the user's folder into INIT_CWD.
+ */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
   return script !== undefined && called !== undefined && process.cwd() === root ? called : process.cwd();

@@ -1,10 +1,13 @@
-// Builds the program if the built files are older than the sources. It is plain JavaScript because it runs before
-// anything is built.
+// Builds the program if the sources or the built files have changed since the last build. It is plain JavaScript
+// because it runs before anything is built.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 
-/** Input of the build. package.json names what is built, and the lockfile names the versions of packages. */
+/**
+ * Files and folders on which the build depends. package.json names the programs to build, and the lockfile names the
+ * versions of the packages that are bundled.
+ */
 const SOURCES = [
   ...["services", "shared", "package.json", "package-lock.json"],
   ...["tsconfig.json", "tsconfig.build.json"],
@@ -13,14 +16,17 @@ const SOURCES = [
 /** Steps of the script `build` in package.json, each run with node: the bundler, and the compiler for the types. */
 const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]];
 
-/** Programs that package.json does not name. The Docker image, a script of the clone or another program starts them. */
+/**
+ * Programs that package.json does not name as a command or an export. The Docker image, an npm script or another
+ * program starts them.
+ */
 const OTHER_PROGRAMS = [
   "services/dev/demo/main.ts",
   "services/health/main.ts",
   "services/pricing/main-with-x402.ts",
 ];
 
-/** Returns the sources of all programs and of the package's exports. */
+/** Returns the source files from which the bundler starts: those of all programs and of the package's exports. */
 export function entrySources(root) {
   const { bin, exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const built = [bin.postern, ...Object.values(exports).flatMap(({ default: file }) => file ?? [])];
@@ -28,14 +34,14 @@ export function entrySources(root) {
   return [...named, ...OTHER_PROGRAMS];
 }
 
-/** Patterns of the source files and the built files that `buildIfChanged` compares. */
+/** Names of the source files (`READ`) and of the built files (`BUILT`) that `buildIfChanged` compares. */
 const READ = /\.(ts|tsx|mjs|json|lua|proto|css|html|svg)$/;
 const BUILT = /\.(js|ts|css|html|svg|json|txt)$/;
 
 /**
  * Builds unless `dist` was built from exactly these sources. Calls `run` for each step, with the arguments for `node`.
- * Compares the contents of files and not their times, because a checkout or a restored backup can set any time. Also
- * compares the built files, because another program may have written into `dist` since.
+ * It compares the contents of files and not their times, because a checkout or a restored backup can set any time. It
+ * compares the built files as well as the sources, because another program may have changed `dist` after the build.
  */
 export function buildIfChanged(root, run) {
   const stamp = join(root, "dist/.built");
@@ -43,7 +49,7 @@ export function buildIfChanged(root, run) {
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === stampOf(root, sources)) return;
   console.error("Building ...");
   for (const step of STEPS) run(step);
-  // Without this check, sources that were edited during the build could count as built.
+  // If the sources were edited during the build, no stamp is written, and the next call builds again.
   if (digest(root, SOURCES, READ) === sources) writeFileSync(stamp, stampOf(root, sources));
 }
 
@@ -51,7 +57,7 @@ function stampOf(root, sources) {
   return `${sources} ${digest(root, ["dist"], BUILT)}\n`;
 }
 
-/** Returns one digest of the names and contents of these files, and of matching files in these folders. */
+/** Returns one digest of the names and contents of all files in `places`. In a folder, only files that match count. */
 function digest(root, places, pattern) {
   const hash = createHash("sha256");
   for (const file of places.flatMap((place) => filesOf(root, place, pattern))) {
@@ -61,7 +67,7 @@ function digest(root, places, pattern) {
   return hash.digest("hex");
 }
 
-/** Lists files, without hidden files and folders: the bench builds into a hidden folder of dist. */
+/** Lists files. Skips hidden files and folders, because the bench builds its own scripts into dist/.bench. */
 function filesOf(root, place, pattern) {
   if (/\.json$/.test(place)) return [place];
   const entries = readdirSync(join(root, place), { recursive: true, withFileTypes: true });

@@ -1,13 +1,14 @@
-// Prepares BullMQ's Lua for inclusion in our scripts (loader.mjs). It is plain JavaScript because it runs before
-// anything is built.
+// Prepares BullMQ's Lua scripts, which some of our own Lua scripts include (loader.mjs). It is plain JavaScript because
+// it runs before anything is built.
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { parse } from "luaparse";
 
 /**
- * SHA-256 of each BullMQ script that ours include, by BullMQ's name. The number in a name is the count of KEYS. Renew
- * a checksum only after a review of the changes (CONTRIBUTING.md).
+ * SHA-256 of each BullMQ script that our scripts include, by the name that BullMQ gives it. The number in a name is the
+ * number of the script's KEYS. If a release of BullMQ changes a script, the build fails. Write the new checksum here
+ * only after you have reviewed the changes (CONTRIBUTING.md).
  */
 export const CHECKSUMS = {
   "addStandardJob-9": "2eee45c9ffc54d24681b737f926016a7f7464f0d32a5f87f623bffa2fc55413c",
@@ -31,15 +32,16 @@ const IN_BOTH_SCRIPTS = [
 ];
 
 /**
- * Replacements that make two scripts faster: one takes a call, the other ends it. Our scripts for batches of calls include
- * both, as the parts `/functions` and `/body` (`includedLua`).
+ * Pairs of a text in BullMQ's script and the text that replaces it. They make two scripts faster: `moveToActive` takes a
+ * call, and `moveToFinished` ends it. They apply where our scripts for batches of calls include these two in parts
+ * (`includedLua`).
  *
  * Most replacements remove Redis commands, which are most of a script's cost. Half of BullMQ's commands have no use
- * here: no process reads the events and the marker, and no call has a parent, dependencies or deduplication. The count
- * of attempts is not written for a removed call, because it would be deleted with the call.
+ * here: no process reads the events and the marker, and no call has a parent, dependencies or deduplication. When a call
+ * ends and is removed, its number of attempts is not written, because it would be deleted with the call.
  *
- * Other replacements pass numbers as text: Lua would write them for Redis with 17 digits, which takes a third of a
- * command's time.
+ * Other replacements pass numbers to Redis as text. Lua would otherwise format each number with 17 digits, which takes a
+ * third of a command's time.
  */
 const REPLACED = {
   "moveToActive-11": IN_BOTH_SCRIPTS,
@@ -59,20 +61,20 @@ const REPLACED = {
 };
 
 /**
- * Global names that BullMQ's Lua may read. If it reads any other global, this file throws an error. The name may be a local
- * variable whose definition is in a part that is not included.
+ * Global names that BullMQ's Lua may read. If it reads another global, `parsed` throws an error. When only a part of a
+ * script is included, such a name may be a local variable that is defined in the other part.
  */
 const GLOBALS = new Set([
   ...["redis", "cjson", "cmsgpack", "math", "string", "table"],
   ...["ipairs", "pairs", "tonumber", "tostring", "type", "unpack"],
 ]);
 
-/** Global names that a complete script may read. */
+/** Global names that a complete script may read, whose KEYS and ARGV Redis sets. */
 const SCRIPT_GLOBALS = new Set([...GLOBALS, "KEYS", "ARGV"]);
 
 const require = createRequire(import.meta.url);
 
-/** Reads one of BullMQ's scripts, as BullMQ sends it. `folder` has the package. */
+/** Returns the text of a script as BullMQ sends it to Redis. `folder` is the folder of the installed BullMQ package. */
 export function readScript(folder, name) {
   const [exported] = Object.values(require(join(folder, "dist/cjs/scripts", `${name}.js`)));
   return exported.content;
@@ -81,9 +83,10 @@ export function readScript(folder, name) {
 export const checksumOf = (lua) => createHash("sha256").update(lua).digest("hex");
 
 /**
- * Returns the Lua for `--@include "bullmq:NAME"`: the script without its comments. It reads KEYS and ARGV of the
- * including script. `NAME/functions` returns only the functions that the script defines, and `NAME/body` the rest.
- * With these parts, a script that handles several calls defines the functions only once.
+ * Returns the Lua that replaces the line `--@include "bullmq:NAME"` in one of our scripts: BullMQ's script without its
+ * comments. It reads the KEYS and ARGV of our script. For `NAME/functions` it returns only the functions that BullMQ's
+ * script defines, and for `NAME/body` the rest. With these parts, a script that handles several calls defines the
+ * functions once, and runs the body for each call.
  */
 export function includedLua(path) {
   const [name, part] = path.split("/");
@@ -152,8 +155,9 @@ function withoutComments(name, lua) {
 }
 
 /**
- * Splits a script into its functions and the rest. Throws if the parts would behave differently from the whole: a
- * function may use only earlier functions of the script, and no function or global may be defined again.
+ * Splits a script into its functions and the rest. Throws if the parts could behave differently from the whole script.
+ * So a function may use only functions that the script defines before it. And the name of a function or a global may
+ * not be defined a second time.
  */
 export function split(name, lua) {
   const { statements, declared, assigned } = parsed(name, lua, SCRIPT_GLOBALS);

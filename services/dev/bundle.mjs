@@ -1,4 +1,4 @@
-// Bundles the program and the operator's page into dist/services. It is plain JavaScript because it runs before
+// Bundles all programs and the console's page into dist/services. It is plain JavaScript because it runs before
 // anything is built.
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,8 +14,8 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const placeOf = (source) => relative(join(root, "services"), join(root, source)).replace(/\.ts$/, "");
 
 /**
- * Names a chunk. A lazily imported module keeps the name of its source. A chunk that several modules share is named
- * after one of them.
+ * Returns the file name of a chunk, a part of the bundle that programs load on demand or share. A module that is
+ * imported lazily keeps the path of its source. A shared chunk is named after one of its modules.
  */
 function chunkFileName({ facadeModuleId, moduleIds, name }) {
   const facade = facadeModuleId && relative(root, facadeModuleId);
@@ -25,16 +25,16 @@ function chunkFileName({ facadeModuleId, moduleIds, name }) {
 }
 
 /**
- * One build has all programs and all exports of the package, so that a program with two parts loads their shared code
- * once. Each lazy import is a chunk. Nothing is minified, and each file has a source map, so that stack traces are
- * readable.
+ * Bundle of all programs and all exports of the package. They are built together, so that code which several of them
+ * need is in one shared file. A process that runs two of them then loads it once. Each lazily imported module gets its
+ * own file. Nothing is minified, and each file has a source map, so that stack traces are readable.
  */
 const program = await build({
   cwd: root,
   input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
   platform: "node",
-  // Optional peer dependencies are not bundled. Neither is gRPC: it reads its own .proto files, and only the pricing engine
-  // loads it.
+  // These packages are not bundled but loaded from node_modules. Most are optional, and a user installs them if needed.
+  // gRPC reads its own .proto files, and only the pricing engine loads it.
   external: [
     /^@grpc\//,
     "grpc-health-check",
@@ -45,8 +45,8 @@ const program = await build({
     "utf-8-validate",
   ],
   plugins: [loaderPlugin],
-  // ES modules are preferred, because their unused exports can be left out. BullMQ does not declare that its modules
-  // permit this.
+  // A package's ES modules are preferred, because the bundler can leave out their unused exports. BullMQ does not declare
+  // that its modules permit this, so `moduleSideEffects` declares it.
   resolve: { mainFields: ["module", "main"] },
   treeshake: { moduleSideEffects: [{ test: /node_modules\/bullmq\//, sideEffects: false }] },
   transform: { target: "node20.19" },

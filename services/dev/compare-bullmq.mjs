@@ -1,8 +1,8 @@
-// Prints how the BullMQ scripts that our Lua includes differ between two releases.
+// Prints how those Lua scripts of BullMQ that our own Lua includes (bullmq-lua.mjs) differ between two of its releases.
 //
 //  node services/dev/compare-bullmq.mjs OLD NEW
 //
-// Each argument is a version, which npm fetches, or a folder that has the package.
+// Each argument is a version of BullMQ, which npm fetches, or the folder of an unpacked BullMQ package.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ function run(command, args, options) {
   return status;
 }
 
-/** Returns the folder of a release's package. */
+/** Returns the folder of a release's package. If `release` is a version, fetches the package into `folder` first. */
 function fetched(release, folder) {
   if (existsSync(release)) return resolve(release);
   mkdirSync(folder);
@@ -32,8 +32,8 @@ function fetched(release, folder) {
 }
 
 /**
- * Writes a release's scripts to files, and returns the checksums under BullMQ's names. The file names lack the number
- * of KEYS, because it may differ between releases.
+ * Writes a release's scripts to files. Returns a line with the name and the checksum of each, as `CHECKSUMS` in
+ * bullmq-lua.mjs has it. The file names leave out the number of KEYS, because it may differ between the two releases.
  */
 function write(from, to) {
   mkdirSync(to);

@@ -18,19 +18,19 @@ import { PLACES, type Place, type Ports } from "./ports.ts";
 
 export type DevStackOptions = {
   own: Own;
-  /** Whether `postern dev` adds jobs to the configuration in `own`, to be sold for a devnet's tokens. */
+  /** Whether `postern dev` adds jobs to the operator's configuration (`own`), and sells them for the tokens of a devnet. */
   sellsOnDevnet: boolean;
   /** The operator's own runner, which replaces the reference runner. */
   runner: URL | undefined;
   serviceId: string;
   ports: Ports;
-  /** Returns the secrets. Called only if a secret must be generated. */
+  /** Returns the secrets that `postern dev` generates. Called only if the operator's configuration lacks one. */
   secrets: () => DevSecrets;
   env: NodeJS.ProcessEnv;
-  /** Called with every line that a part logs. */
+  /** Called with every line that a part (a process of the stack) logs. */
   onLine: (part: string, line: string) => void;
   log: Logger;
-  /** Each started part adds a step to this shutdown. */
+  /** Shutdown of `postern dev`. Each started process adds a step that stops it. */
   shutdown: Shutdown;
 };
 
@@ -39,12 +39,12 @@ export type DevStack = {
   parts: Parts;
   ownRunner: OwnRunner | undefined;
   redisUrl: string;
-  /** Undefined if REDIS_URL names the Redis. */
+  /** The Redis that `postern dev` has started. Undefined if it uses the one that REDIS_URL names. */
   privateRedis: PrivateRedis | undefined;
   devnet: Devnet | undefined;
-  /** Undefined if another process runs the devnet. */
+  /** Process of the devnet. Undefined if there is none, or if another `postern dev` or `postern devnet` runs it. */
   devnetPart: Part | undefined;
-  /** Sentences about differences between this stack and what a user may expect. */
+  /** Sentences for the user about surprises, for example that payments are off or that a process has another port. */
   notes: string[];
 };
 
@@ -55,20 +55,24 @@ export type OwnRunner = {
   url: string;
   /** Whether a server answered at the URL when `postern dev` started. */
   answers: boolean;
-  /** Secret that signs the runner's calls, if `postern dev` has generated it. */
+  /** Secret with which calls to the runner are signed. Undefined if the operator has configured one. */
   secret: string | undefined;
   /** URL to which the runner delivers the results of long jobs, if deliveries are accepted. */
   deliverTo: string | undefined;
 };
 
-/** Memory limit of Redis, enough for trials. The gateways refuse calls before the machine runs out of memory. */
+/**
+ * Memory limit of Redis, which is enough for trials. When Redis is nearly full, the gateways refuse calls, so that the
+ * machine does not run out of memory.
+ */
 const REDIS_MEMORY = "1gb";
 
 /** Starts Redis, a devnet if jobs are sold on one, and every part of Postern. Resolves once all of them are ready. */
 export async function startDevStack(options: DevStackOptions): Promise<DevStack> {
   const { own, sellsOnDevnet, serviceId, ports, secrets, env, onLine, log, shutdown } = options;
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  // Removes the folder at the exit and not in a step of the shutdown, because a second signal skips the remaining steps.
+  // The folder is removed when the process exits. A step of the shutdown would not do, because a second stop signal skips
+  // the remaining steps.
   process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
   const port = (await ports.of("redis")) || undefined;
@@ -113,8 +117,8 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
 }
 
 /**
- * Returns the reasons why no job can be bought on a local chain. If a devnet could not be started, a warning has
- * already given the reason.
+ * Returns the reason, if any, why the operator's configuration permits no purchase on a local chain. If a devnet could
+ * not be started, this function adds nothing, because a warning in the log has already given the reason.
  */
 function paymentNotes({ own, sellsOnDevnet }: DevStackOptions, namesDevnet: boolean): string[] {
   if (sellsOnDevnet || namesDevnet) return [];
@@ -160,13 +164,13 @@ type Configured = {
   config: Effective;
   /** The operator's own runner. If present, the reference runner is not started. */
   ownRunner: OwnRunner | undefined;
-  /** Ops port of the webhooks gateway, for probes and deliveries. */
+  /** Port at which the webhooks gateway answers probes, and at which runners deliver the results of long jobs. */
   webhooksProbes: number;
 };
 
 /**
- * Starts the parts one after the other; each must be ready before the next one starts. Throws `start.part_ended` if a
- * part does not start.
+ * Starts the processes ("parts") of Postern one after the other, and waits until each is ready before the next starts.
+ * Throws `start.part_ended` if a part does not start.
  */
 async function startParts(
   { config, ownRunner, webhooksProbes }: Configured,
@@ -192,8 +196,8 @@ async function startParts(
       });
     }
   };
-  // The console's port is chosen only now, because it starts last. Another `postern dev` could have taken a port
-  // that was chosen earlier.
+  // Chooses the console's port just before the console starts, which is the last one. If it were chosen earlier, another
+  // `postern dev` could take the port before.
   const consoleArgs = async () =>
     config.hasConsole ? [] : ["--bind-address", `127.0.0.1:${await ports.of("operator")}`];
   return {

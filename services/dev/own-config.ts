@@ -4,21 +4,21 @@ import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { readPricing } from "../../shared/pricing/read-pricing.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 
-/** The operator's files. */
+/** Content of the operator's own configuration files, from the directory of `--config-dir`. */
 export type Own = {
   tables: ConfigTables;
-  /** The validated content of the files. Undefined if no directory was named. */
+  /** Content of the files after validation, with defaults. Undefined if `postern dev` was started without `--config-dir`. */
   checked?: Checked;
 };
 
 export type Checked = X402Config & {
-  /** Undefined if there is no `pricing.toml`. The pricing engine is off then. */
+  /** Content of `pricing.toml`. Undefined if there is no such file. The pricing engine does not run then. */
   pricing: PricingToml | undefined;
 };
 
 /**
- * Reads the operator's files. Without a named directory, the tables are empty. Throws `start.config_invalid`, which
- * names the files or the directory.
+ * Reads the operator's files. If no directory is given, there are none, and the tables are empty. Throws
+ * `start.config_invalid`, whose message names the faulty files or the directory.
  */
 export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Own {
   if (dir === undefined) return { tables: {} };
@@ -32,8 +32,8 @@ export function checkedIn(dir: string, env: NodeJS.ProcessEnv): Checked {
 }
 
 /**
- * Whether `postern dev` may add jobs that are sold for a devnet's tokens. It may if the operator's files configure no
- * gateway and no pricing engine.
+ * Returns whether `postern dev` may generate jobs and sell them for the tokens of a devnet. It may if the operator's
+ * files configure no gateway and no pricing engine.
  */
 export function sellsOnDevnet({ tables: { webhooks, x402, pricing } }: Own): boolean {
   return webhooks === undefined && x402 === undefined && pricing === undefined;

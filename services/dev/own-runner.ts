@@ -6,8 +6,9 @@ import { fetch } from "../../shared/http/fetch.ts";
 const USUAL_PORT = 8645;
 
 /**
- * Returns the URL of the operator's own runner: that of --runner, or `[runner] url` if the reference runner does not
- * listen there. Returns undefined if `postern dev` must start the reference runner.
+ * Returns the URL of the operator's own runner. It is the argument of --runner, or `[runner] url` in postern.toml. If
+ * that url leads to the address of the reference runner, the operator has no own runner. Then, or if there is no url,
+ * returns undefined, and `postern dev` starts the reference runner.
  */
 export function ownRunnerUrl(flag: URL | undefined, runner: Table): string | undefined {
   if (flag !== undefined) return flag.href.replace(/\/$/, "");
@@ -16,7 +17,7 @@ export function ownRunnerUrl(flag: URL | undefined, runner: Table): string | und
   return url;
 }
 
-/** Whether a server at this `host:port` receives requests to the URL. */
+/** Returns whether a server that listens on `address` (`host:port`) would receive requests to the URL. */
 function leadsTo(url: string, address: string): boolean {
   const [{ protocol, hostname, port, pathname }, bound] = [new URL(url), new URL(`http://${address}`)];
   if (protocol !== "http:" || pathname !== "/" || port !== bound.port) return false;
@@ -26,7 +27,10 @@ function leadsTo(url: string, address: string): boolean {
 
 const PROBE_MS = 2000;
 
-/** Whether a server answers at the runner's URL, with any status, because a runner need not have a probe. */
+/**
+ * Returns whether a server answers at the runner's URL. Any status counts, even 404, because an operator's runner need
+ * not have the path /livez.
+ */
 export async function isThere(url: string): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(PROBE_MS);

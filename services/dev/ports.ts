@@ -2,8 +2,8 @@ import { freePort } from "../../shared/dev/free-port.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 
 /**
- * Listeners on this machine, with their usual ports; 0 means any port. With --port-base, they get consecutive ports in
- * this order. docs/dev.md has the same table.
+ * Servers that `postern dev` starts, each with its usual port. 0 means that it has no usual port and takes any free one.
+ * With --port-base, they get consecutive ports in this order. docs/dev.md has the same table.
  */
 export const PLACES = {
   webhooks: { what: "the webhooks gateway", usual: 9090 },
@@ -29,14 +29,15 @@ export type Place = keyof typeof PLACES;
 const ORDER = Object.keys(PLACES);
 
 export type Ports = {
-  /** Whether the user has chosen all ports. */
+  /** Whether the user has chosen all ports with --port-base. */
   readonly chosen: boolean;
   /**
-   * Returns the port of this listener. With --port-base it is the calculated port; throws `start.address_unavailable`
-   * if that port is taken. Otherwise it is the usual port, or another free port. 0 means any port.
+   * Returns the port for a server. With --port-base, it is the base plus the server's position in the table, and the
+   * function throws `start.address_unavailable` if that port is taken. Without --port-base, it is the usual port, or
+   * another free one if that is taken. It is 0 if the server may take any free port.
    */
   of(place: Place): Promise<number>;
-  /** New ports of the listeners whose usual port was taken. */
+  /** Ports of those servers that could not get their usual port, because it was taken. */
   readonly moved: ReadonlyMap<Place, number>;
 };
 

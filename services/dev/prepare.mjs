@@ -1,5 +1,5 @@
-// Builds the program after npm has installed a clone or a git URL. It is plain JavaScript because it runs before
-// anything is built.
+// Builds the program after `npm install` in a clone, or when npm installs Postern from a git URL. npm runs it as the
+// script `prepare`. It is plain JavaScript because it runs before anything is built.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,7 +9,7 @@ import { buildIfChanged } from "./build.mjs";
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
-/** Builds only if the compiler is installed. `npm ci --omit=dev` leaves it out, and the existing build is used. */
+/** Without the compiler, nothing is built. `npm ci --omit=dev` does not install it, and the existing build is used then. */
 if (existsSync(compiler)) {
   buildIfChanged(root, (step) => {
     const stdio = ["ignore", "inherit", "inherit"];

@@ -11,9 +11,9 @@ const HEAD = `# Secrets that postern dev generated for this folder, and uses aga
 `;
 
 /**
- * Returns a function that reads the secrets of `postern dev`, or generates them. They are kept in the file
- * `.postern/dev-secrets.toml` of this folder, which git ignores. If they cannot be stored, a warning says so. Throws
- * `start.config_invalid` if the file has been changed.
+ * Returns a function that reads the secrets of `postern dev` from the file `.postern/dev-secrets.toml` in `folder`. If
+ * there is no such file, it generates secrets and writes them there, hidden from git. If they cannot be written, it logs
+ * a warning and still returns them. Throws `start.config_invalid` if the file's content is not valid.
  */
 export function keptSecrets(folder: string, log: Logger): () => DevSecrets {
   let secrets: DevSecrets | undefined;
@@ -41,7 +41,10 @@ function readOrMake(folder: string, log: Logger): DevSecrets {
   }
 }
 
-/** Creates the file completely or not at all. Returns the file's secrets if another `postern dev` was quicker. */
+/**
+ * Creates the file with all secrets in one step, so that no process can read a half-written file. If another
+ * `postern dev` has created it first, returns the secrets of that file.
+ */
 function create(file: string, secrets: DevSecrets): DevSecrets {
   const draft = `${file}.${process.pid}`;
   writeFileSync(draft, `${HEAD}\n${toToml(secrets)}`, { mode: 0o600 });

@@ -17,19 +17,20 @@ type Probes = Record<"webhooks" | "producer" | "operator", string> & {
 type DevSummary = {
   webhooks: string;
   runner: string;
-  /** Present if the operator's own runner is used. */
+  /** Facts about the operator's own runner. Absent if the reference runner runs. */
   ownRunner?: { answers: boolean; secret?: string; deliverTo?: string };
   redis: string;
   /** URL of the operator's console, for a browser. */
   operator: string;
-  /** Directory of the configuration with which all parts run. */
+  /** Directory with the configuration files that all processes of the stack read. */
   config: string;
   /** Command with which the user runs Postern, such as `npm run postern --`. */
   program: string;
   probes: Probes;
   /**
-   * `job` is absent if the event determines the job. `send` is the command for a sender with its own kind of signature;
-   * `curl` is the command for all others.
+   * Endpoints, each with a command that sends it a webhook. `curl` is a complete curl command. If curl cannot make the
+   * signature of the endpoint's sender, there is a `postern send` command in `send` instead. `job` is absent if the job
+   * depends on the event.
    */
   endpoints: { path: string; auth: string; job?: number; curl?: string; send?: string }[];
   /** URL of the payment gateway, if jobs are sold. */
@@ -37,13 +38,13 @@ type DevSummary = {
   devnet?: { rpc: string; facilitator: string; control: string };
   /** Addresses of the pricing engine's gRPC server and HTTP server. */
   pricing?: { grpc: string; http: string };
-  /** Sentences about differences between this stack and what a user may expect. */
+  /** Sentences for the user about surprises, for example that payments are off or that a process has another port. */
   notes: string[];
-  /** Jobs for sale: their URLs, prices and input schemas and, on a devnet, a command that buys the job. */
+  /** Jobs for sale. `price` and `schema` are URLs, and `pay` is a command that buys the job with a payer of the devnet. */
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-/** Summarises all addresses, with a command for each endpoint and each job for sale. */
+/** Collects the addresses of all servers, and a command to try for each endpoint and each job for sale. */
 export function summarise(
   { config, parts, ownRunner, redisUrl, devnet, notes }: DevStack,
   program: string,
@@ -131,7 +132,10 @@ function jobsOf(
   });
 }
 
-/** Returns the highest price among the tokens, in whole tokens, rounded up. A token with a changing rate is left out. */
+/**
+ * Returns the price in the token in which it is highest, in whole tokens, rounded up. Tokens whose rate changes are left
+ * out.
+ */
 function highestPrice(priceWei: bigint, tokens: readonly AcceptedToken[]): bigint {
   const prices = tokens.flatMap(({ rate_per_native_unit: rate, markup_bps }) =>
     typeof rate === "string"

@@ -1,18 +1,19 @@
-// Writes the licences and the bill of materials of third-party packages. It is plain JavaScript because it runs
-// before anything is built.
+// Writes two files about third-party packages: their licences, and a list of them (bill of materials). It is plain
+// JavaScript because it runs before anything is built.
 import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 
 const LICENCE_FILE = /^(licen[cs]e|copying)/i;
-/** Matches the file that the Apache licence requires to be included. */
+/** Matches a package's NOTICE file. The Apache licence requires that it is distributed together with the package. */
 const NOTICE_FILE = /^notice/i;
 
 /**
- * Writes the licences of the bundled packages to `dist/THIRD-PARTY-NOTICES.txt`. Writes a list of all packages, bundled
- * or installed as dependencies, to `dist/sbom.cdx.json`. `modules` are the paths of all modules in the bundles. Throws
- * if a package has no licence or no licence text.
+ * Writes the licences of the bundled packages to `dist/THIRD-PARTY-NOTICES.txt`. Writes a list of all packages that are
+ * bundled, or that npm installs with Postern, to `dist/sbom.cdx.json`. `modules` are the paths of all modules in the
+ * bundles. Throws if the lockfile names no licence of a package, or if a bundled package has no file with its text.
  *
- * `npm sbom` is not used: it would name every development package, and fails if the peers of a package do not match.
+ * `npm sbom` is not used, because it would list every development package. It also fails if the peer dependencies of a
+ * package do not match.
  */
 export function writeThirdParty(root, modules) {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
@@ -39,7 +40,10 @@ export function writeThirdParty(root, modules) {
   );
 }
 
-/** Returns the path of a module's package in the lockfile; undefined for a module of the project or of the bundler. */
+/**
+ * Returns the path under which the lockfile lists the package of a module. Returns undefined if the module is a source
+ * of this project, or was made by the bundler.
+ */
 function lockPathOf(home, id) {
   const [, folder] = /^([^?\0]*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+)/.exec(id) ?? [];
   if (folder === undefined) return undefined;
@@ -57,7 +61,7 @@ function textsIn(folder, pattern) {
     .filter((text) => text !== "");
 }
 
-/** Whether npm installs this dependency together with Postern. The user's project installs peer dependencies. */
+/** Returns whether npm installs this package with Postern. Peer dependencies do not count: the user's project installs them. */
 function isInstalled(path, { dev, devOptional, link, peer }) {
   return path.startsWith("node_modules/") && !dev && !devOptional && !link && !peer;
 }
@@ -72,8 +76,8 @@ function noticeOf(path, entry = {}, texts) {
 }
 
 /**
- * Returns a bill of materials in CycloneDX 1.6. It has no time and no random number, so that the same sources make
- * the same file.
+ * Returns the list of packages as a bill of materials in the format CycloneDX 1.6. Its optional time and serial number
+ * are left out, so that the same sources always give the same file.
  */
 function sbom(packages, listed, bundled) {
   const own = packages[""];
@@ -85,7 +89,7 @@ function sbom(packages, listed, bundled) {
       return listed.includes(target) ? [refOf(target, packages[target])] : [];
     });
   };
-  /** Paths in the lockfile of each version of a package. npm may install one version at several paths. */
+  /** Paths in the lockfile by package and version. npm may install the same version at several paths. */
   const placesOf = new Map();
   for (const path of listed) {
     const ref = refOf(path, packages[path]);
@@ -114,7 +118,7 @@ function sbom(packages, listed, bundled) {
   };
 }
 
-/** Returns the place where Node finds the package `name` for the modules of the package at `path`. */
+/** Returns the path of the package that Node loads if a module of the package at `path` imports `name`. */
 function resolvedFrom(packages, path, name) {
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/node_modules/")))) {
     if (packages[`${at}/node_modules/${name}`] !== undefined) return `${at}/node_modules/${name}`;
@@ -122,7 +126,7 @@ function resolvedFrom(packages, path, name) {
   return `node_modules/${name}`;
 }
 
-/** Returns the package's name. The lockfile gives it only if it differs from the folder's. */
+/** Returns the package's name. It is the name of its folder, unless the lockfile's entry has another. */
 const nameOf = (path, { name }) => name ?? path.replace(/^.*node_modules\//, "");
 const refOf = (path, entry) => `${nameOf(path, entry)}@${entry.version}`;
 
@@ -133,7 +137,7 @@ function identity(name, { version, license }) {
 
 const ALGORITHMS = { sha1: "SHA-1", sha256: "SHA-256", sha384: "SHA-384", sha512: "SHA-512" };
 
-/** Hashes of a package's tarball. */
+/** Converts the lockfile's hashes of a package's tarball to CycloneDX's form. */
 function hashesOf(integrity) {
   return integrity.split(" ").map((each) => {
     const [, algorithm, digest] = /^([a-z0-9]+)-(.+)$/.exec(each);

@@ -1,5 +1,5 @@
-// Runs a command with a Node of another release first on the PATH. It is plain JavaScript because it runs before
-// anything is installed.
+// Runs a command with another release of Node. It puts that release first on the PATH of the command. It is plain
+// JavaScript because it runs before anything is installed.
 //
 //  node services/dev/with-node.mjs 24 npm test
 import { spawnSync } from "node:child_process";

@@ -14,16 +14,19 @@ type Anvil = {
 type AnvilOptions = {
   env: NodeJS.ProcessEnv;
   chainId: number;
-  /** By default or with 0, a free port is chosen. */
+  /** Port for anvil. If it is undefined or 0, a free port is chosen. */
   port: number | undefined;
 };
 
-/** Number of recent blocks whose states anvil keeps. Without this limit it would write older states to the user's home. */
+/**
+ * Number of recent blocks whose states anvil keeps. Without this limit, anvil would write the states of older blocks to
+ * files in the user's home folder.
+ */
 const STATES_KEPT = 1000;
 
 /**
- * Starts anvil on 127.0.0.1 and resolves once it answers. It ends with this process. Throws `start.program_missing` and
- * `start.address_unavailable`.
+ * Starts anvil, a local Ethereum node for development, on 127.0.0.1. Resolves once anvil answers. Anvil ends when this
+ * process ends. Throws `start.program_missing` and `start.address_unavailable`.
  */
 export async function startAnvil({ env, chainId, port: wanted }: AnvilOptions): Promise<Anvil> {
   const command = findAnvil(env);
@@ -37,12 +40,15 @@ export async function startAnvil({ env, chainId, port: wanted }: AnvilOptions): 
     }
   };
   if (!wanted) return onFreePort(start);
-  // Another anvil at this port would answer in place of the new one.
+  // If another anvil already runs at this port, it would answer the check above, and the new one would seem to run.
   if ((await freePort(wanted)) !== wanted) throw unavailable(`127.0.0.1:${wanted} is in use`);
   return start(wanted);
 }
 
-/** Returns anvil's options. With one slot in an epoch, `safe` is one block behind the head and `finalized` two. */
+/**
+ * Returns anvil's command line. With one slot in an epoch, the block `safe` is one behind the newest block, and
+ * `finalized` is two behind. So payments become final after two blocks.
+ */
 function settings(chainId: number, port: number): string[] {
   return [
     ...["--host", "127.0.0.1", "--port", String(port), "--chain-id", String(chainId), "--silent"],
@@ -86,7 +92,7 @@ function unavailable(reason: string, cause?: unknown): AppError {
   return new AppError("start.address_unavailable", { reason, cause });
 }
 
-/** Returns the path of anvil. npm's package comes first, if it has a build for this machine, then PATH. */
+/** Returns the path of anvil: that of the npm package, if it has a build for this machine, or else the one on PATH. */
 export function findAnvil(env: NodeJS.ProcessEnv, packaged = packagedAnvil()): string {
   const path = packaged || findProgram(["anvil"], env);
   if (path !== undefined) return path;

@@ -35,8 +35,9 @@ import { walletFactoryCode } from "./contracts/wallet-factory.ts";
 export const CHAIN_ID = 84_532;
 
 /**
- * Addresses of the contracts. The token has the address of USDC on Base Sepolia. Multicall3, Permit2 and its x402
- * proxy have their usual addresses on all chains, so that unmodified clients and facilitators accept them.
+ * Addresses of the contracts. The token has the address of USDC on Base Sepolia, whose chain id the devnet has.
+ * Multicall3, Permit2 and the x402 proxy of Permit2 have the same addresses here as on public chains. Clients and
+ * facilitators have these addresses built in, and therefore work with the devnet unchanged.
  */
 export const ADDRESSES = {
   token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
@@ -60,7 +61,7 @@ const CODES: Readonly<Record<keyof typeof ADDRESSES, Hex>> = {
   walletFactory: walletFactoryCode,
 };
 
-/** Interval of viem's polls, whose default is several seconds. */
+/** Interval at which viem polls the node. Its default is several seconds, which would slow tests. */
 const POLLING_MS = 50;
 const RECEIPT_MS_MAX = 180_000;
 const ONE_MILLION_TOKENS = 1_000_000_000_000n;
@@ -70,7 +71,7 @@ const TOKENS_PER_PAYER: readonly [token: Hex, amount: bigint][] = [
   [ADDRESSES.dai, ONE_MILLION_TOKENS * 10n ** 12n],
 ];
 
-/** A client of the devnet's chain. It reads, sends as one account, and can use anvil's special methods. */
+/** Client of the devnet's chain. It reads, sends transactions from one account, and can call anvil's own methods. */
 export type Chain = Client<
   HttpTransport,
   ViemChain,
@@ -127,7 +128,10 @@ function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
 }
 
-/** Puts the contracts at their addresses, and gives each payer a million of each token. */
+/**
+ * Puts the contracts at their addresses, and gives each payer a million of each token. It sets the code of each address
+ * with a method of anvil, because a normal deployment could not choose the address.
+ */
 export async function deployContracts(chain: Chain, { payers }: Accounts): Promise<void> {
   const names = Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[];
   await Promise.all(names.map((name) => chain.setCode({ address: ADDRESSES[name], bytecode: CODES[name] })));
@@ -147,7 +151,7 @@ export async function deployContracts(chain: Chain, { payers }: Accounts): Promi
   }
 }
 
-/** Behaviour of a token that differs from USDC (OddToken.sol). */
+/** Settings of the token OddToken.sol, by which its behaviour differs from that of USDC. By default it does not differ. */
 export const Oddities = z.strictObject({
   /** Whether `Transfer` comes before `AuthorizationUsed`. */
   transferFirst: z.boolean().default(false),
@@ -161,12 +165,12 @@ export const Oddities = z.strictObject({
   feeLast: z.boolean().default(false),
   /** Decimals of the token. 0 means 6, as for the devnet's token. */
   decimals: z.number().int().min(0).max(255).default(0),
-  /** Version in the EIP-712 domain. If empty, it is 2, as for the devnet's token. */
+  /** Version that payers sign in the token's EIP-712 domain. If empty, it is 2, as for the devnet's token. */
   version: z.string().default(""),
 });
 export type Oddities = z.output<typeof Oddities>;
 
-/** Gives the token at this address other behaviour. All balances stay. */
+/** Replaces the code of the token at this address, so that it behaves as `oddities` describe. All balances stay. */
 export async function makeOdd(chain: Chain, address: Hex, oddities: Oddities): Promise<void> {
   await chain.setCode({ address, bytecode: oddTokenCode });
   const hash = await chain.writeContract({
@@ -186,8 +190,9 @@ export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
 const MNEMONIC = "test test test test test test test test test test test junk";
 
 /*
- * Indexes of the phrase's accounts; anvil funds the first ten. Tests and examples sign as account 0. A payer needs no
- * ether.
+ * Indexes of the accounts that are derived from the phrase. Anvil gives ether to the first ten (0 to 9). Account 0 is
+ * left to tests and examples, which sign with it. The last payer has no ether, and needs none, because the facilitator
+ * sends its payments.
  */
 const FACILITATOR = 1;
 const THIRD_PARTY = 2;
@@ -196,7 +201,7 @@ const PAYERS = [4, 5, 6, 7, 8, 9, 10];
 
 type Accounts = {
   facilitator: DevAccount;
-  /** Account that sets up the chain, and sends authorizations that others have signed. */
+  /** Account that sets up the chain. It also sends payments that others have signed, in place of the facilitator. */
   thirdParty: DevAccount;
   seller: Hex;
   payers: readonly DevAccount[];
@@ -219,10 +224,10 @@ export function devnetAccounts(): Accounts {
 }
 
 /**
- * Runs pieces of work one after the other, in the order of the calls. The transactions of one account need this, so
- * that each one has the nonce that the chain expects. viem's nonce manager is not used, because it counts nonces
- * itself. After a refused transaction or a reset of the chain, that count is wrong, and all later transactions would be
- * blocked.
+ * Creates a queue that runs pieces of work one after the other, in the order of the calls. All transactions of one
+ * account pass through such a queue, so that each one has the nonce that the chain expects. viem's nonce manager is not
+ * used, because it counts nonces itself. After a refused transaction or a reset of the chain, its count is wrong, and
+ * the chain would not accept any later transaction.
  */
 export function createSerialQueue() {
   let last: Promise<unknown> = Promise.resolve();
@@ -233,10 +238,13 @@ export function createSerialQueue() {
   };
 }
 
-/** Makes a block at once for each transaction. Also makes blocks at intervals, so that older blocks become final. */
+/**
+ * Controls when the chain makes blocks. While it runs, each transaction gets a block at once. Empty blocks follow at
+ * intervals, because a block becomes final only after further blocks.
+ */
 export type Mining = {
   readonly running: boolean;
-  /** Stops making blocks, except for `evm_mine`. Transactions wait in the pool. */
+  /** Stops making blocks, so that new transactions wait in the pool. A call of the RPC method `evm_mine` still makes one. */
   pause(): Promise<void>;
   /** Mines the waiting transactions, and makes blocks again. */
   resume(): Promise<void>;
@@ -244,8 +252,9 @@ export type Mining = {
 };
 
 /**
- * Starts mining every `blockTimeMs`; 0 makes blocks only for transactions. The timer is in this process, because
- * anvil's mixed mode cannot be switched on again over RPC after a pause.
+ * Starts to make an empty block every `blockTimeMs`, besides a block for each transaction. With 0, it makes no empty
+ * blocks. Anvil has such a mode too (mixed mining), but cannot return to it over RPC after a pause. So the timer is in
+ * this process.
  */
 export function startMining(chain: Chain, blockTimeMs: number, log: Logger): Mining {
   const ended = new AbortController();

@@ -11,7 +11,7 @@ type Control = {
   faults: Faults;
   counter: Counter;
   mining: Mining;
-  /** RPC URL of the chain's own node. */
+  /** RPC URL of anvil, the node of the chain. */
   rpcUrl: string;
   makeOdd: (oddities: Oddities) => Promise<void>;
   describe: () => object;
@@ -20,7 +20,7 @@ type Control = {
 const MiningOrder = z.strictObject({ running: z.boolean() });
 
 /**
- * Handles the control port, for tests and trials.
+ * Creates the handler of the control port, at which tests and trials inspect the devnet and make it fail in many ways.
  *
  *   GET /                              describes the devnet
  *   POST | GET | DELETE /faults        adds a fault, lists the remaining ones, deletes all

@@ -26,16 +26,16 @@ type RunningDevnet = Devnet & {
 export type DevnetOptions = {
   env: NodeJS.ProcessEnv;
   log: Logger;
-  /** Ports on 127.0.0.1. By default or with 0, a free port is chosen. */
+  /** Ports on 127.0.0.1. If a port is absent or 0, a free one is chosen. */
   ports?: { rpc?: number | undefined; facilitator?: number | undefined; control?: number | undefined };
-  /** Interval of blocks without a transaction. With 0, no such blocks are made. */
+  /** Interval at which empty blocks are made, besides a block for each transaction. With 0, none are made. */
   blockTimeMs?: number | undefined;
   confirmationTimeoutMs?: number | undefined;
 };
 
 /**
- * Starts a chain with a token, funded payers and a facilitator. anvil is a child process, and the rest runs in this
- * process.
+ * Starts a local chain (anvil) with tokens, payers that have them, and a facilitator. anvil is a child process, and the
+ * rest runs in this process.
  */
 export async function startDevnet(options: DevnetOptions): Promise<RunningDevnet> {
   const shutdown = new Shutdown();

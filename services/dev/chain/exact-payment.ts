@@ -44,22 +44,25 @@ export type Payment = {
   nonce: Hex;
   signature: Hex;
   /**
-   * Returns the contract call that moves the money. Throws if there is no such call, for example because an address
-   * is invalid.
+   * Returns the contract call that moves the money. Throws if the call cannot be encoded, for example because an
+   * address is invalid.
    */
   call(): Call;
 };
 
 type Call = { to: Hex; data: Hex };
 
-/** Reads the payment in a request to verify or settle, of either version. Throws if the request has no payment. */
+/**
+ * Reads the payment in a facilitator's request to verify or settle, in either version of the protocol. Throws if the
+ * request has no payment.
+ */
 export function paymentOf(request: unknown): Payment {
   return paymentIn(Request.parse(request));
 }
 
 /**
- * Returns the payer and the nonce of a request in lower-case hex, and its version. All three are undefined if the
- * request has no payment.
+ * Returns the payer and the nonce of the payment in a request, in lower-case hex, and the version of the protocol. All
+ * three are undefined if the request has no payment.
  */
 export function describeRequest(request: unknown) {
   const read = Request.safeParse(request);
@@ -101,7 +104,10 @@ function readPermit2({ permit2Authorization, signature }: z.output<typeof Permit
   return { from, nonce: numberToHex(nonce, { size: 32 }), signature, call };
 }
 
-/** Joins the deployment of a wallet and the signed call into one call (ERC-6492). */
+/**
+ * Joins calls into one call of Multicall3. A payer may sign for a wallet that is not deployed yet (ERC-6492). Its
+ * deployment and its payment must then be in one transaction.
+ */
 function joinCalls(...calls: readonly Call[]): Call {
   const args = [calls.map(({ to, data }) => ({ target: to, allowFailure: false, callData: data }))] as const;
   const data = encodeFunctionData({ abi: multicall3Abi, functionName: "aggregate3", args });

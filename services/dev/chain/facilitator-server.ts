@@ -12,7 +12,10 @@ import type { Fault, Faults, Operation } from "./faults.ts";
 
 type JsonResponse = { status: number; body: object };
 
-/** Serves the HTTP API of an x402 facilitator, with the requested faults. */
+/**
+ * Creates the HTTP API of an x402 facilitator. It counts each request, and answers it with a fault if one was requested
+ * at the control port (faults.ts).
+ */
 export function createFacilitatorHandler(
   facilitator: Facilitator,
   faults: Faults,
@@ -33,7 +36,7 @@ export function createFacilitatorHandler(
     await sendFault(res, fault, request, performed);
   };
 
-  /** Performs a request. The answer is 500 if the SDK throws, as in the reference server. */
+  /** Has the x402 SDK perform a request. If the SDK throws, the answer is 500, as in x402's reference server. */
   async function perform(on: Operation, request: FacilitatorRequest): Promise<JsonResponse> {
     try {
       return { status: 200, body: await facilitator[on](request) };
@@ -42,7 +45,7 @@ export function createFacilitatorHandler(
     }
   }
 
-  /** Answers the request as the fault says. `performed` is the real response, if the request was performed. */
+  /** Answers the request as the fault says. `performed` is the SDK's response, if it performed the request nevertheless. */
   async function sendFault(
     res: ServerResponse,
     fault: Fault,
@@ -94,8 +97,9 @@ function refused(on: Operation, reason: string, request: FacilitatorRequest): ob
 }
 
 /**
- * Returns an answer that accepts the payment. For a settle request, it names a transaction: that of the fault, else
- * the one that the facilitator has made, else a random one.
+ * Returns an answer that accepts the payment, even if the facilitator did not perform the request. For a settle request,
+ * it names the fault's transaction. If the fault has none, it names the one that the facilitator has made. If there is
+ * none either, it names a transaction that does not exist.
  */
 function accepted(
   { on, transaction }: Extract<Fault, { kind: "accept" }>,
@@ -136,7 +140,7 @@ function send(
 
 const CHUNK = Buffer.alloc(64 * 1024, "a");
 
-/** Sends a large body. Stops early, without an error, if the client disconnects. */
+/** Sends a JSON body of this size. If the client disconnects before its end, stops without an error. */
 async function sendHuge(res: ServerResponse, bytes: number): Promise<void> {
   res.writeHead(200, { "Content-Type": "application/json" });
   await pipeline(hugeJson(bytes), res).catch(() => {});
@@ -157,12 +161,12 @@ function isJson(text: string): boolean {
   }
 }
 
-/** A received request to verify or settle. */
+/** A request that the facilitator has received, with facts about its payment. */
 type ReceivedRequest = {
   on: Operation;
-  /** In lower case; undefined if the request has no payment. */
+  /** Address of the payer in lower case. Undefined if the request has no payment. */
   payer: string | undefined;
-  /** 32 bytes in lower-case hex, for every transfer method. */
+  /** Nonce of the payment: 32 bytes in lower-case hex, in a payment by EIP-3009 and in one by Permit2. */
   nonce: string | undefined;
   x402Version: number | undefined;
   headers: IncomingHttpHeaders;
@@ -172,15 +176,15 @@ export type Received = {
   supported: number;
   verify: number;
   settle: number;
-  /** Number of redirected requests: an injected fault answers with a redirect. */
+  /** Number of requests at the target of the fault `redirect`, from clients that followed the redirect. */
   redirected: number;
-  /** Requests to verify and settle, oldest first; at least the newest 10,000. */
+  /** Received requests, the oldest first. If there are very many, at least the newest 10,000 are kept. */
   requests: readonly ReceivedRequest[];
 };
 
 const KEPT_MAX = 10_000;
 
-/** Counts the requests to the facilitator before it acts on them. */
+/** Counts the requests to the facilitator when they arrive, so that requests which then get a fault count too. */
 export class Counter {
   #counts = zeroCounts();
   #requests: ReceivedRequest[] = [];

@@ -22,7 +22,10 @@ import { delay } from "../../../shared/platform/time/clock.ts";
 import { ADDRESSES, CHAIN_ID, type Chain, createSerialQueue, type Hex } from "./chain.ts";
 import { type Payment, paymentOf } from "./exact-payment.ts";
 
-/** Body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
+/**
+ * Body of POST /verify and POST /settle, in either version of the protocol. It is not checked here, because the x402 SDK
+ * checks that it has this shape.
+ */
 export type FacilitatorRequest = {
   paymentPayload: PaymentPayload;
   paymentRequirements: PaymentRequirements;
@@ -33,18 +36,20 @@ export type Facilitator = {
   verify(request: FacilitatorRequest): Promise<VerifyResponse>;
   settle(request: FacilitatorRequest): Promise<SettleResponse>;
   /**
-   * Answers `settlement_pending` at once, and sends the transaction after `landsAfterMs`; never if that is undefined.
-   * As in the SDK, a second settle request for a version 2 payment then waits for that transaction.
+   * Answers `settlement_pending` at once, and sends the transaction after `landsAfterMs`. If this is undefined, it never
+   * sends the transaction. Otherwise it also writes the hash into the SDK's store of pending settlements. A second settle
+   * request for a version 2 payment then waits for that transaction.
    */
   settleLater(request: FacilitatorRequest, landsAfterMs: number | undefined): Promise<SettleResponse>;
   stop(): void;
 };
 
 /**
- * Creates the reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's
- * chain. It sends as the account of `chain`, and deploys wallets only with the devnet's factory. It sends approvals of
- * Permit2 for payers without gas. A settle request waits at most `confirmationTimeoutMs` for its transaction to be
- * confirmed, and then gets `settlement_pending`.
+ * Creates a facilitator from the x402 packages, as public facilitators do. It supports the `exact` scheme in versions 1
+ * and 2 of the protocol, on the devnet's chain. It sends its transactions from the account of `chain`. It deploys a
+ * payer's wallet only with the devnet's factory. If a payer has no ether for gas, it sends the payer's approval of
+ * Permit2 for them. A settle request waits at most `confirmationTimeoutMs` until its transaction is confirmed, and then
+ * gets `settlement_pending`.
  */
 export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
   const runSerially = createSerialQueue();
@@ -53,7 +58,7 @@ export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): 
   const wallets = { eip6492AllowedFactories: [ADDRESSES.walletFactory] };
   const sdk = new x402Facilitator()
     .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore, ...wallets }))
-    // This is the network's name in version 1. The packages' types allow only the form of version 2.
+    // "base-sepolia" is the network's name in version 1. The cast is needed because the SDK's types allow only version 2's form.
     .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer, wallets));
   for (const extension of gasSponsorings(chain, signer, runSerially)) sdk.registerExtension(extension);
   const late = createLateTransactions(chain);
@@ -91,8 +96,10 @@ function createSigner(chain: Chain, confirmationTimeoutMs: number, runSerially: 
 }
 
 /**
- * Returns the extensions of x402 for payers without gas. The extension for permits has no signer, because the x402
- * proxy submits the permit. The other extension sends the payer the missing gas, and then the payer's signed approval.
+ * Returns the two extensions of x402 for payers without ether for gas, who must give Permit2 an allowance. In the first,
+ * the payer signs the token's own permit (EIP-2612). It needs no transaction of its own, because the x402 proxy submits
+ * the permit with the payment. In the second, the payer signs a transaction that approves Permit2. The facilitator sends
+ * the payer the missing ether, and then sends this transaction.
  */
 function gasSponsorings(chain: Chain, signer: Signer, runSerially: RunSerially) {
   async function approve(raw: TransactionSerialized): Promise<Hex> {
@@ -143,8 +150,8 @@ function pending(
 type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
 
 /**
- * Makes transactions whose hash is known before they are sent. Each has its own account, because a transaction that
- * is never sent would block all later ones of the account.
+ * Makes transactions whose hash is known before they are sent. Each is sent from an account of its own. If one account
+ * sent them all, a transaction that is never sent would block the later ones, because the chain expects its nonce first.
  */
 function createLateTransactions(chain: Chain) {
   const stopped = new AbortController();

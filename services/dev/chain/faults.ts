@@ -5,7 +5,7 @@ const statusCode = z.number().int().min(200).max(599);
 
 const common = {
   on: z.enum(["supported", "verify", "settle"]),
-  /** Number of requests that get the fault. Without it, all requests get the fault until it is cleared. */
+  /** Number of requests that get the fault. Without this number, all requests get the fault until the faults are cleared. */
   times: z.number().int().positive().optional(),
   /** Delay before the facilitator acts. */
   delayMs: ms.default(0),
@@ -15,9 +15,9 @@ const common = {
   acts: z.boolean().default(false),
 };
 
-/** A fault that the facilitator shows to requests. */
+/** A fault with which the facilitator answers, in place of its normal answer. */
 export const Fault = z.discriminatedUnion("kind", [
-  /** Only delays: the answer is the real one, but late. */
+  /** Performs the request and answers normally, but late. */
   z.strictObject({ ...common, kind: z.literal("slow"), acts: z.literal(true).default(true) }),
   /** Breaks the connection instead of sending an answer. */
   z.strictObject({ ...common, kind: z.literal("drop") }),
@@ -38,8 +38,8 @@ export const Fault = z.discriminatedUnion("kind", [
     reason: z.string().default("fault_on_command"),
   }),
   /**
-   * Answers `isValid: true` or `success: true`, with this transaction. The default is the facilitator's own
-   * transaction if it acts, else one that does not exist.
+   * Answers `isValid: true` or `success: true`, with this transaction. By default it is the facilitator's own transaction
+   * if the facilitator performs the request (`acts`), and otherwise one that does not exist.
    */
   z.strictObject({
     ...common,
@@ -51,7 +51,7 @@ export const Fault = z.discriminatedUnion("kind", [
   }),
   /**
    * Answers `success: false, errorReason: settlement_pending` with the hash of a transaction. The transaction is sent
-   * after `landsAfterMs`; never if that is absent.
+   * after `landsAfterMs`. Without this field it is never sent.
    */
   z.strictObject({
     ...common,
@@ -60,7 +60,7 @@ export const Fault = z.discriminatedUnion("kind", [
     acts: z.literal(false).default(false),
     landsAfterMs: ms.optional(),
   }),
-  /** Redirects. The default target is a path of the facilitator, which counts the requests to that path. */
+  /** Answers with a redirect. Its default target is a path of the facilitator, which counts the clients that follow it. */
   z.strictObject({
     ...common,
     kind: z.literal("redirect"),
@@ -83,7 +83,7 @@ export type Fault = z.output<typeof Fault>;
 export type FaultOrder = z.input<typeof Fault>;
 export type Operation = Fault["on"];
 
-/** The remaining faults, oldest first. A request gets the first fault of its operation. */
+/** Faults that are still to be shown, the oldest first. A request gets the first one for its operation. */
 export class Faults {
   #ordered: Fault[] = [];
   #cleared = new AbortController();

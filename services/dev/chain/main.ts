@@ -2,14 +2,14 @@ import { missingPackages } from "../../../shared/platform/lifecycle/optional-pac
 import { runService, type ServiceOptions } from "../../../shared/platform/lifecycle/run-service.ts";
 
 export type DevnetProcess = ServiceOptions & {
-  /** By default or with 0, a free port is chosen. */
+  /** Port of the chain's node. If a port is undefined or 0, a free one is chosen. */
   rpcPort?: number | undefined;
   facilitatorPort?: number | undefined;
   controlPort?: number | undefined;
   blockTimeMs?: number | undefined;
 };
 
-/** Packages that the chain and the facilitator import, and that not every install has. */
+/** Packages that chain and facilitator import. They are optional, so an installation of Postern may lack them. */
 const PACKAGES = ["@x402/evm", "viem"];
 
 export function runDevnet(options: DevnetProcess): Promise<number> {
@@ -25,7 +25,7 @@ export function runDevnet(options: DevnetProcess): Promise<number> {
       blockTimeMs,
     });
     shutdown.defer("devnet", stop);
-    // The log contains only the addresses, because a log may leave this machine. The control port shows the payers' keys.
+    // Only the payers' addresses are logged, because a log may leave this machine. The control port also shows their keys.
     const published = { ...places, payers: payers.map(({ address }) => address) };
     log.info("service.started", { address: new URL(places.facilitatorUrl).host, ...published });
     return { fatal };

@@ -5,26 +5,29 @@ import { delay } from "../../../shared/platform/time/clock.ts";
 
 const blocks = z.number().int().nonnegative();
 
-/** Behaviour of real nodes and providers that the chain's own node does not have. */
+/** Behaviour that real nodes and node providers show, but anvil does not. By default the node answers like anvil. */
 export const NodeFaults = z.strictObject({
   /** Whether the node knows the tag `finalized`. */
   finalized: z.boolean().default(true),
-  /** Distance of the final block from the head, in blocks. Default: that of the chain. */
+  /** Number of blocks by which the final block is behind the newest. By default it is the one that anvil calls final. */
   finalizes: blocks.optional(),
-  /** Number of recent blocks whose states the node has. Models a full node, which deletes older states. */
+  /** Number of recent blocks whose states the node has. A full node, unlike an archive node, deletes older states. */
   states: blocks.optional(),
   /** Whether `eth_call` accepts the hash of a block (EIP-1898). */
   hashes: z.boolean().default(true),
-  /** Limit on the blocks of one request for logs. */
+  /** Maximum number of blocks in one request for logs. */
   logRange: blocks.optional(),
   /** Whether the node returns logs. If not, their list is empty, although the node has the blocks and their receipts. */
   logs: z.boolean().default(true),
   /** Whether the node returns a receipt only after another block has followed. */
   receiptsLate: z.boolean().default(false),
   latencyMs: blocks.default(0),
-  /** Refuses every request, like a node that gets too many: by status 429 or by an error of JSON-RPC. */
+  /**
+   * Way in which the node refuses every request, like one that gets too many: with status 429 (`status`) or with a JSON-RPC
+   * error (`error`). Undefined if it answers.
+   */
   rateLimit: z.enum(["status", "error"]).optional(),
-  /** Models several nodes behind one URL: one request in three reaches a node that is this many blocks behind. */
+  /** Every third request is answered as by a node that is this many blocks behind, as if several nodes shared the URL. */
   lag: blocks.default(0),
 });
 export type NodeFaults = z.output<typeof NodeFaults>;
@@ -33,7 +36,7 @@ export type NodeFaults = z.output<typeof NodeFaults>;
 export type RpcRequest = { id: unknown; method: string; params: readonly unknown[] };
 export type RpcAnswer = { status: number; body: object };
 
-/** Creates a node that answers like the one at `rpcUrl`, with the current faults. */
+/** Creates a simulated node. It forwards requests to the node at `rpcUrl`, and changes the answers by the current faults. */
 export function createNode(rpcUrl: string, faults: () => NodeFaults) {
   let requestCount = 0;
 
@@ -66,7 +69,7 @@ function refused(code: number, message: string) {
   return { error: { code, message } };
 }
 
-/** Models one of several nodes behind a URL. This node knows only the blocks up to `head`. */
+/** Creates the function that answers one request, as a node would that knows only the blocks up to `head`. */
 function createReplica(rpcUrl: string, faults: NodeFaults, head: bigint) {
   async function forward(method: string, params: readonly unknown[]): Promise<Outcome> {
     return post(rpcUrl, method, params);
@@ -84,7 +87,7 @@ function createReplica(rpcUrl: string, faults: NodeFaults, head: bigint) {
     return number > head ? { result: null } : forward("eth_getBlockByNumber", [toQuantity(number), ...rest]);
   }
 
-  /** Reads the state at block `at`. `of` is a call or an address. */
+  /** Answers a method that reads the chain's state at block `at`. Its first parameter `of` is a call or an address. */
   async function stateAt(method: string, [of, at]: readonly unknown[]): Promise<Outcome> {
     const number = await numberOfState(at);
     if (number === undefined || number > head) return refused(-32_000, "header not found");
@@ -152,7 +155,7 @@ async function post(rpcUrl: string, method: string, params: readonly unknown[]):
   return error === undefined ? { result } : { error };
 }
 
-/** Sends a request to the chain's own node. Throws the error of the node if it refuses. */
+/** Sends a request to the node at `rpcUrl` and returns the result. If the node answers with an error, throws it. */
 async function query<Result>(rpcUrl: string, method: string, params: readonly unknown[]): Promise<Result> {
   const outcome = await post(rpcUrl, method, params);
   if ("error" in outcome) throw new Error(outcome.error.message);

@@ -11,40 +11,43 @@ import type { DevStack } from "../dev-stack.ts";
 import type { RedisView } from "./redis-view.ts";
 import { show } from "./show.ts";
 
-/** Everything that a chapter needs. */
+/** The running processes of the demo, and what its chapters use to observe them. */
 export type Demo = {
   readonly stack: DevStack;
   readonly runner: Part;
   readonly redis: RedisView;
   readonly log: DemoLog;
-  /** The answer to each webhook. If the endpoint drops the event, the answer is a success without a call id. */
+  /**
+   * The gateway's answer to each webhook that the demo has sent. If no job of the endpoint handles the event, the gateway
+   * drops it, and the answer is a success without a call id.
+   */
   readonly webhooks: { status: number; callId: string }[];
-  /** Environment of the parts and of commands. */
+  /** Environment variables of Postern's processes and of the commands that the demo runs. */
   readonly env: NodeJS.ProcessEnv;
 };
 
 /**
- * A chapter shows and checks something. It rejects if it cannot continue. A chapter with `more` is shown only with
- * --all.
+ * A chapter of the demo, which shows one property of Postern and checks it. `show` rejects if it cannot continue. A
+ * chapter with `more` is shown only with `--all`.
  */
 export type Chapter = { title: string; more?: true; show(demo: Demo): Promise<void> };
 
-/** Log of all parts. The log of a part continues when the part is restarted. */
+/** Log lines of all processes ("parts") of the stack. A restarted process adds its lines to the same log. */
 export class DemoLog extends EventLog {
   /**
-   * Resolves with the first match, which may already be logged. After the deadline it rejects with the name of what
-   * was awaited.
+   * Resolves with the first event that matches. The event may be in the log already. If none is logged before the
+   * deadline, rejects with an error that contains `what`.
    */
   await(what: string, matches: (event: LoggedEvent) => boolean): Promise<LoggedEvent> {
     return beforeDeadline(what, this.first(matches, new Promise<never>(() => {})));
   }
 
-  /** Returns the first event of that name for this call. */
+  /** Resolves with the first event of this name for this call, once it is logged. */
   ofCall(name: string, id: string): Promise<LoggedEvent> {
     return this.await(`${name} of ${id} in the log`, ({ event, callId }) => event === name && callId === id);
   }
 
-  /** Returns how often the runner has completed each call. An answer that the runner repeats from memory does not count. */
+  /** Returns how often the runner has run each call. It does not count runs in which the runner only repeated its answer. */
   runs(): Map<string, number> {
     const runs = new Map<string, number>();
     for (const { callId, replayed } of this.named("job.finished"))
@@ -62,8 +65,8 @@ function toReply(status: number, headers: Headers, text: string) {
 }
 
 /**
- * Sends a GET, or a POST if there is a body. Each request uses a new connection: the demo kills servers, and no
- * request may go to a dead one.
+ * Sends a GET, or a POST if there is a body. Each request uses a new connection. The demo kills servers, and a request on
+ * an old connection to a killed server would fail.
  */
 export async function httpRequest(
   url: string,
@@ -94,7 +97,7 @@ export function endpointAt({ stack }: Demo, path: string): EndpointToml {
   return endpoint;
 }
 
-/** Sends a webhook with its endpoint's credential. */
+/** Sends a webhook, with the signature or token that its endpoint requires. */
 export async function send(demo: Demo, webhook: Webhook): Promise<Reply> {
   const { path, body, signedBody = body, headers = {} } = webhook;
   const credential = credentialHeader(endpointAt(demo, path), signedBody);
@@ -108,8 +111,8 @@ export async function send(demo: Demo, webhook: Webhook): Promise<Reply> {
 }
 
 /**
- * Prints the curl command that sends this webhook, and runs exactly this line in a shell. Without curl, sends the
- * same request itself.
+ * Prints the curl command that sends this webhook, and runs exactly this line in a shell. If curl is not installed,
+ * sends the same request without it.
  */
 export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
   const { stack, env } = demo;
@@ -138,7 +141,7 @@ function readCurl(lines: readonly string[]): Reply {
   return toReply(status, new Headers(headers), lines.slice(end + 1).join("\n"));
 }
 
-/** Reads a call at the runner. Resolves with an empty object if the runner does not know it. */
+/** Requests what the runner has stored about a call. Resolves with an empty object if the runner does not know the call. */
 export async function atRunner({ runner }: Demo, callId: string): Promise<Record<string, unknown>> {
   const { status, json } = await httpRequest(`http://${runner.address}/calls/${callId}`);
   return status === 200 ? json : {};
@@ -147,7 +150,10 @@ export async function atRunner({ runner }: Demo, callId: string): Promise<Record
 /** An accepted call, and the body that the runner must receive. */
 export type Call = { readonly callId: string; readonly body: string };
 
-/** Resolves once the runner lists the call as done with exactly the bytes that were sent, and has logged its run. */
+/**
+ * Waits until the runner reports that it has run the call, with exactly the bytes that were sent. Resolves with the
+ * runner's log line of the run.
+ */
 export async function untilRun(demo: Demo, { callId, body }: Call): Promise<LoggedEvent> {
   if (callId === "") throw new Error("the request was not accepted, so there is no call to wait for");
   await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
@@ -157,13 +163,16 @@ export async function untilRun(demo: Demo, { callId, body }: Call): Promise<Logg
   return demo.log.ofCall("job.finished", callId);
 }
 
-/** Runs a `postern` command with the configuration of the stack, and prints it and its output. */
+/** Runs a `postern` command with the configuration of the demo's processes. Prints the command and its output. */
 export function postern(demo: Demo, ...args: readonly string[]) {
   const all = [...args, "--config-dir", demo.stack.config.dir];
   return runPostern(demo, all, `${PROGRAM_OF_CLONE} ${shellLine(all)}`);
 }
 
-/** Runs `postern` as its user would. Prints the command line and its output. */
+/**
+ * Runs `postern`. Prints `line`, the command as a user would type it, and then the output. The variables in `more` are
+ * added to the environment.
+ */
 export async function runPostern(
   { env }: Demo,
   args: readonly string[],

@@ -10,7 +10,7 @@ import { startDemo } from "./start.ts";
 import { sum } from "./sum.ts";
 import * as webhooks from "./webhooks.ts";
 
-/** Chapters in the order of the demo. If a chapter cannot continue, only the totals follow. */
+/** Chapters in the order of the demo. If one cannot continue, the later ones are left out and only the totals follow. */
 const CHAPTERS: readonly (Chapter | PaidChapter)[] = [
   webhooks.firstWebhook,
   webhooks.wrongSignature,
@@ -52,11 +52,11 @@ if (unknown.length > 0) {
 else process.exit(await withStopSignal(runDemo));
 
 /**
- * Shows all chapters, waits for a stop signal unless `--exit` is given, and then stops everything. A stop signal also
- * ends the chapters early.
+ * Shows all chapters. Then it waits for a stop signal, unless `--exit` is given, and stops all processes. If the stop
+ * signal comes while chapters are shown, it stops at once.
  */
 async function runDemo(stopped: Promise<unknown>): Promise<number> {
-  // The demo ends if the reader of its output closes it, because the rest would not be seen.
+  // If the demo's output is closed, as by `| head`, the rest would not be seen, so the demo ends.
   process.stdout.once("error", () => process.kill(process.pid, "SIGTERM")).on("error", () => {});
   const shutdown = new Shutdown();
 
@@ -85,14 +85,14 @@ async function showAll(shutdown: Shutdown): Promise<void> {
   showEnd(`http://${demo.stack.parts.operator.address}`);
 }
 
-/** Says that the chapters about payments are left out. With CI set, this counts as a failure. */
+/** Prints that the chapters about payments are left out. If the environment variable CI is set, this is a failure. */
 function leaveOutPayments(): void {
   const statement = "there is no chain, so the chapters about payments are skipped";
   if (env["CI"]) show.fail(`${statement}, which is a failure because CI is set`);
   else show.say(statement);
 }
 
-/** Shows a chapter. Returns whether it was completed; its statements may still be wrong. */
+/** Shows a chapter. Returns whether it reached its end. Even then, some of its checks may have failed. */
 async function showChapter(title: string, content: () => Promise<void>): Promise<boolean> {
   show.chapter(title);
   try {

@@ -6,11 +6,11 @@ import { atRunner, type Call, httpRequest, runPostern, untilRun } from "./demo.t
 import { type PaidChapter, type Payer, pay, payOnce, type Shop, sign, usdc } from "./shop.ts";
 import { shortId, show } from "./show.ts";
 
-/** Keccak-256 of the five bytes "hello", from public sources and not computed by our code. */
+/** Keccak-256 of the five bytes "hello". It is copied from public sources, so that the check does not rely on our code. */
 const KECCAK256_OF_HELLO = "0x1c8aff950685c2ed4bc3174f3472287b56d9517b9c948127319a09a7a36deac8";
 /**
- * Prices of the jobs in the token's smallest units, computed by hand: 3200 USDC for 10^18 wei, and 10^6 units for one
- * USDC.
+ * Prices of the jobs in the token's smallest units. They are computed by hand, so that the check does not rely on our
+ * code. The rate is 3200 USDC for 10^18 wei, and one USDC has 10^6 units.
  */
 const ECHO_UNITS = 32_000n;
 const KECCAK256_UNITS = 64_000n;
@@ -39,7 +39,7 @@ export const paidJob: PaidChapter = {
   },
 };
 
-/** The gateway dies at the worst moment: the payer is charged, and the queue has no call yet. */
+/** The gateway is killed at the worst moment: the payer is charged already, but the call is not in the queue yet. */
 export const killedGateway: PaidChapter = {
   title: "The gateway is killed during a payment, and the paid job still runs",
   async buy(shop) {
@@ -83,7 +83,7 @@ export const killedGateway: PaidChapter = {
 };
 
 const TIMES = 5;
-/** The part of a 202 that gives access to the result. */
+/** Fields of a 202 answer that give access to the result. At most one of the answers to a payment contains them. */
 const ACCESS = /,"result_token":"[^"]+","result_url":"[^"]+"/;
 
 export const fiveAtOnce: PaidChapter = {
@@ -109,7 +109,10 @@ export const fiveAtOnce: PaidChapter = {
   },
 };
 
-/** Money has moved, but the facilitator did not report it. The answer must be neither 402 nor a second charge. */
+/**
+ * The facilitator makes the payment, but the gateway does not get the facilitator's answer. The payer must not get a 402,
+ * which would mean that they have not paid, and must not be charged twice.
+ */
 export const lostReply: PaidChapter = {
   title: "The facilitator's answer is lost, and the gateway finds the payment on the chain",
   more: true,
@@ -150,7 +153,7 @@ export const unfitBody: PaidChapter = {
   },
 };
 
-/** Waits for the job, and shows that the payer was charged the price once and that the job ran once. */
+/** Waits until the bought call has run. Then shows that the payer was charged once, and that the call ran once. */
 async function showOneChargeOneRun(shop: Shop, bought: Call & { payer: Payer }, units: bigint) {
   await untilRun(shop, bought);
   const charges = await shop.charges(bought.payer);

@@ -14,7 +14,7 @@ export type RedisView = Awaited<ReturnType<typeof openRedisView>>;
 
 const CONNECT_MS = 5000;
 
-/** Opens a view of Redis that uses none of the running parts. */
+/** Connects to Redis, so that the demo can read the queue and the payments itself, without asking a running process. */
 export async function openRedisView(url: string, shutdown: Shutdown) {
   const since = systemClock();
   const redis = connectForRequests({ url: new Secret(url) }, silentLogger);
@@ -44,7 +44,10 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
   };
 }
 
-/** Throws if this Redis is in use, because the demo's runner would run the calls of others. */
+/**
+ * Throws if this Redis already has calls or producers of Postern. The demo must not use it, because the demo's producer
+ * and runner would run calls that are not the demo's own.
+ */
 export async function requireUnused({ calls, producers }: RedisView): Promise<void> {
   const found = { ...(await calls()), producers: await producers() };
   if (Object.values(found).every((number) => number === 0)) return;

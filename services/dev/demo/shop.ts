@@ -12,19 +12,19 @@ export type Payer = Devnet["payers"][number];
 
 type Charge = { units: bigint; transaction: string };
 
-/** The demo with its catalog of jobs for sale, and what a chapter needs to buy one. */
+/** The demo with its payment gateway and its devnet, and functions with which a chapter buys a job. */
 export type Shop = Demo & {
   readonly devnet: Devnet;
   readonly gateway: Part;
   /** Returns the URL at which this job is sold. */
   job(jobId: number): string;
-  /** Returns a new payer for each chapter, so that all of the payer's charges belong to that chapter. */
+  /** Returns a payer that no other chapter uses, so that all of this payer's charges belong to one chapter. */
   nextPayer(): Payer;
   /** Returns the transfers of tokens to the seller on the chain, from one payer or from all. */
   charges(payer?: Payer): Promise<Charge[]>;
 };
 
-/** A chapter that is left out if no job is sold. */
+/** A chapter in which a job is bought. It is left out if the demo sells no jobs, because there is no chain. */
 export type PaidChapter = Omit<Chapter, "show"> & { buy(shop: Shop): Promise<void> };
 
 export function createShop(demo: Demo, devnet: Devnet, gateway: Part, serviceId: string): Shop {
@@ -45,7 +45,7 @@ export function createShop(demo: Demo, devnet: Devnet, gateway: Part, serviceId:
 
 const TRANSFER = parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)");
 
-/** Reads the transfers to the seller from the chain, without any code of Postern. */
+/** Reads the transfers to the seller from the chain. It uses no code of Postern, so that the demo's check is independent. */
 async function readCharges({ rpcUrl, token, seller }: Devnet, payer: Payer | undefined): Promise<Charge[]> {
   const chain = createPublicClient({ transport: http(rpcUrl) });
   const args = { from: payer?.address ?? null, to: seller };
@@ -58,7 +58,7 @@ export type Payment = Call & { payer: Payer; url: string; headers: Record<string
 
 type Order = { job: number; body: string; version?: 1 | 2 };
 
-/** Requests a job's price, and signs a payment of the next payer with the official x402 client. */
+/** Requests the job without a payment, which gives a 402 with its price. The official x402 client signs a payment for it. */
 export async function sign(shop: Shop, { job, body, version = 2 }: Order): Promise<Payment> {
   const [payer, url] = [shop.nextPayer(), shop.job(job)];
   const asked = await eventually("a 402", async () => {
@@ -81,7 +81,10 @@ export function payOnce({ url, headers, body }: Payment): Promise<Reply> {
   return httpRequest(url, body, { "Content-Type": "text/plain", ...headers });
 }
 
-/** Sends the same payment again until the answer is not 503, as an x402 client must. */
+/**
+ * Sends a payment, and sends it again while the answer is 503 or the connection breaks. An x402 client must do the same,
+ * because its payment may have been made.
+ */
 export function pay(payment: Payment): Promise<Reply> {
   return eventually("an answer other than 503", async () => {
     const reply = await payOnce(payment);
@@ -89,7 +92,7 @@ export function pay(payment: Payment): Promise<Reply> {
   });
 }
 
-/** Writes the token's smallest units as USDC, with all decimals. */
+/** Converts an amount in the token's smallest units to text such as "0.032000 USDC". */
 export function usdc(units: bigint): string {
   return `${(Number(units) / 1e6).toFixed(6)} USDC`;
 }

@@ -3,13 +3,13 @@ import type { LoggedEvent } from "../../../shared/dev/process.ts";
 
 const { stdout, env } = process;
 const hasColour = stdout.isTTY === true && env["NO_COLOR"] === undefined;
-/** Width to which log lines and the output of commands are cut. */
+/** Maximum number of columns of a printed log line or output line of a command. Longer lines are cut. */
 const QUOTE_COLUMNS = Math.max(2, (stdout.columns || 120) - 7);
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const;
 
 let isMuted = false;
 
-/** Prints the demo, line by line. Each statement is checked before it is printed. */
+/** Prints the demo, line by line, and counts its checks. A statement is printed as true only if its check has passed. */
 export const show = {
   counts: { chapters: 0, checks: 0, wrong: 0 },
 
@@ -52,7 +52,7 @@ export const show = {
     if (!isMuted) for (const line of lines) stdout.write(`${line}\n`);
   },
 
-  /** Prints nothing from now on. */
+  /** Stops all output, for example after a stop signal. */
   mute(): void {
     isMuted = true;
   },

@@ -15,16 +15,19 @@ import { show } from "./show.ts";
 
 const SERVICE_ID = "0";
 
-/** Environment variable with the secret that runner and producer share. A restart can give one of them another secret. */
+/**
+ * Environment variable with the secret that runner and producer share. A chapter restarts the runner with another value,
+ * so that the runner refuses calls.
+ */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
-/** Path of the endpoint whose requests may name a receiver of callbacks. */
+/** Path of the endpoint of a long job. Its requests may name a URL that gets a callback when the job ends. */
 export const LONG_JOB_PATH = "/hooks/long-job";
 /** Path of the endpoint that receives the callbacks. */
 export const RECEIVER_PATH = "/hooks/standard";
 
 /**
- * Starts the same stack as `postern dev`, with endpoints and a producer for the chapters. Throws if the Redis of
- * REDIS_URL is in use. Without anvil there is no catalog of jobs, and the reason is shown.
+ * Starts the same processes as `postern dev`, with endpoints and settings that the chapters need. Throws if the Redis of
+ * REDIS_URL is in use. If anvil is not installed, it prints the reason, and the demo sells no jobs.
  */
 export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
@@ -41,7 +44,8 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
     sellsOnDevnet: true,
     runner: undefined,
     serviceId: SERVICE_ID,
-    // Uses free ports, because another `postern dev` could take a usual port while a part of the demo is down.
+    // A `postern dev` that is started now could take one of the usual ports while the demo restarts a process. So the demo
+    // uses free ports.
     ports: { chosen: false, moved: new Map(), of: () => freePort() },
     secrets: () => secrets,
     env: partEnv,
@@ -62,8 +66,8 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
 }
 
 /**
- * Returns the configuration. Retries come within a second. Leases (`lock_ms`) are short, so that the calls of a killed
- * producer are soon taken back.
+ * Returns the configuration. The producer tries a failed call again within a second. Its leases on calls (`lock_ms`) are
+ * short, so that another producer soon takes over the calls of a killed one.
  */
 function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
   const { echo, keccak256, slow } = DEV_JOBS;
@@ -82,7 +86,7 @@ function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
       endpoints: [
         ...webhooks.endpoints,
         { path: LONG_JOB_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
-        // These senders are real presets. Each secret has the format of that sender.
+        // These endpoints use the presets of real senders. Each secret has the format that its sender uses.
         { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
         { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
         { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },

@@ -3,7 +3,10 @@ import type { Demo } from "./demo.ts";
 import { type Shop, usdc } from "./shop.ts";
 import { show } from "./show.ts";
 
-/** Shows the numbers of the demo, each from an independent source, and checks that they agree. */
+/**
+ * Prints how many webhooks, payments, calls and runs the demo had, and checks that the numbers agree. The numbers come
+ * from independent sources: the answers, Redis, the runner's log and the chain.
+ */
 export async function sum({ redis, log, webhooks }: Demo, shop: Shop | undefined): Promise<void> {
   const isSuccess = ({ status }: { status: number }) => status >= 200 && status < 300;
   const answers = webhooks.filter(isSuccess);

@@ -30,7 +30,7 @@ export const firstWebhook: Chapter = {
   },
 };
 
-/** The signature belongs to another body. The sender sees only the refusal; the operator sees the reason. */
+/** A webhook has the signature of another body. Its sender gets only a refusal, and the operator's log has the reason. */
 export const wrongSignature: Chapter = {
   title: "A wrong signature is refused",
   async show(demo) {
@@ -86,7 +86,7 @@ export const runnerOutage: Chapter = {
 
 const KILL_CALLS = 5;
 
-/** The producer dies at the worst moment: the runner has answered, and the producer has not recorded it. */
+/** The producer is killed at the worst moment: the runner has answered, but the producer has not recorded the answer yet. */
 export const killedProducer: Chapter = {
   title: "The producer is killed: no call is lost, and none runs twice",
   async show(demo) {
@@ -126,7 +126,7 @@ export const realSenders: Chapter = {
     const senders = stack.config.webhooks?.endpoints.filter(({ preset }) => preset !== undefined) ?? [];
     for (const { path, preset } of senders) {
       const { exitCode } = await postern(demo, "send", path);
-      // The call's id comes from the log, because Slack requires an empty answer.
+      // The call's id is read from the log. The gateway's answer may not contain it: Slack requires an empty answer.
       const accepted = await log.await(
         `webhook.accepted of ${path}`,
         (event) => event.event === "webhook.accepted" && event["path"] === path,
@@ -152,7 +152,10 @@ export const realSenders: Chapter = {
 
 const OLD_SECS = 600;
 
-/** An attacker sends a recorded request again: at once, and when its signature is too old. The operator sees the refusal. */
+/**
+ * An attacker has recorded a request and sends it again: once at once, and once when its signature is too old. The
+ * operator sees the second one in the list of refused requests.
+ */
 export const recordedRequest: Chapter = {
   title: "A recorded request makes no second call, and is refused when it is old",
   more: true,
@@ -161,7 +164,7 @@ export const recordedRequest: Chapter = {
     const endpoint = endpointAt(demo, path);
     const [secret] = endpoint.secret;
     if (secret === undefined) throw new Error("the Stripe endpoint has no secret");
-    /** Signs as in https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
+    /** Signs a new event as https://docs.stripe.com/webhooks/signature describes. The key is the whole secret, with `whsec_`. */
     const signedAt = (at: number) => {
       const body = JSON.stringify({ id: `evt_${randomUUID()}`, type: "charge.succeeded" });
       const digest = hmacSha256(secret, Buffer.from(`${at}.${body}`)).toString("hex");
@@ -190,7 +193,10 @@ export const recordedRequest: Chapter = {
 
 const METADATA_URL = "https://169.254.169.254/latest/meta-data/";
 
-/** A long job ends long after its 202. A callback reports its end to an endpoint of the same gateway, which verifies it. */
+/**
+ * A long job ends long after the client's 202. Postern then sends a callback, a signed message about the end. Here its
+ * receiver is another endpoint of the same gateway, which verifies the signature.
+ */
 export const calledBack: Chapter = {
   title: "A long job sends a callback when it ends",
   more: true,
@@ -221,7 +227,10 @@ export const calledBack: Chapter = {
   },
 };
 
-/** The runner has a wrong secret and refuses a call, which is kept. After the fix, an operator replays the call. */
+/**
+ * The runner has a wrong secret and refuses a call. Postern keeps the failed call. After the runner has the right secret,
+ * an operator replays the call.
+ */
 export const refusedCall: Chapter = {
   title: "A call that the runner refuses is kept, and an operator replays it",
   more: true,
@@ -270,7 +279,7 @@ async function showWaiting({ redis }: Demo, statement: string, waiting: number):
   show.check(statement, await redis.calls(), { waiting, failed: 0 });
 }
 
-/** Waits until the calls have ended, and shows that each ran once. */
+/** Waits until the runner has run all calls and the producer has recorded it. Then shows that each ran once. */
 async function showRunOnce(demo: Demo, calls: readonly Call[]): Promise<void> {
   const { log } = demo;
   for (const call of calls) {

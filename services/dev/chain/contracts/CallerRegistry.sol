@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// Says who may call which service, for a gateway's restricted policy. Anyone may change the permissions.
+/// Stores which account may call which service. A payment gateway whose policy is restricted asks such a contract.
+/// Anyone may change the permissions, because the contract is only for the devnet.
 contract CallerRegistry {
-    /// A query about this service fails.
+    /// Id of a service for which every query reverts.
     uint64 public constant REVERTS = type(uint64).max;
-    /// A query about this service burns all the gas that it gets.
+    /// Id of a service for which every query burns all the gas that it gets.
     uint64 public constant BURNS_GAS = type(uint64).max - 1;
 
     mapping(uint64 serviceId => mapping(address caller => bool)) private permitted;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// The devnet's substitute for DAI. It has 18 decimals, no EIP-3009, and a permit that differs from EIP-2612. An
-/// unlimited allowance is not used up. Anyone can mint. Its revert strings are those of the original.
+/// The devnet's substitute for DAI. It has 18 decimals, no EIP-3009, and a `permit` that differs from EIP-2612. A
+/// transfer does not reduce an unlimited allowance. Anyone can mint. Its revert strings are those of the original.
 contract Dai {
     string public constant name = "Dai Stablecoin";
     string public constant symbol = "DAI";
@@ -53,7 +53,8 @@ contract Dai {
         return true;
     }
 
-    /// Allows everything or nothing, not an amount. An expiry of 0 means never.
+    /// Gives the spender an unlimited allowance, or none, but never an amount. With an expiry of 0, the signature does not
+    /// expire.
     function permit(
         address holder,
         address spender,

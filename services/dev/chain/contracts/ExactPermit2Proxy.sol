@@ -8,9 +8,10 @@ interface IERC20Permit {
         external;
 }
 
-/// An equivalent of x402ExactPermit2Proxy with different code. Anyone may have it settle a payment, but cannot change
-/// the recipient, the amount or the time that the payer signed. Its errors and events are those of the contract at
-/// 0x402085c248EeA27D92E8b30b2C58ed07f9E20001 on public chains.
+/// The devnet's substitute for x402ExactPermit2Proxy, with our own code. It makes a payment that a payer has signed for
+/// Permit2. Anyone may send it the payment, but cannot change the recipient, the amount or the time that the payer
+/// signed. Its errors and events are those of the contract at 0x402085c248EeA27D92E8b30b2C58ed07f9E20001 on public
+/// chains.
 contract ExactPermit2Proxy {
     struct Witness {
         address to;
@@ -62,8 +63,8 @@ contract ExactPermit2Proxy {
         emit Settled();
     }
 
-    /// The token's own permit first gives Permit2 the allowance. If that fails, an earlier allowance may still
-    /// suffice.
+    /// Calls the token's own `permit` first, which gives Permit2 an allowance to move the tokens. If that call fails, it
+    /// still settles, because an earlier allowance may suffice.
     function settleWithPermit(
         EIP2612Permit calldata permit2612,
         PermitTransferFrom calldata permit,

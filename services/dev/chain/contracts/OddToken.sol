@@ -3,17 +3,17 @@ pragma solidity 0.8.37;
 
 import "./Token.sol";
 
-/// Behaviour that EIP-20 and EIP-3009 permit, and that some tokens have. Anyone may switch it on, because nothing
-/// here has any value.
+/// A token with behaviour that EIP-20 and EIP-3009 permit and that some real tokens have, but USDC does not. Anyone may
+/// switch it on, because the tokens of the devnet are worthless.
 contract OddToken is Token {
     struct Oddities {
         /// Transfer is emitted before AuthorizationUsed.
         bool transferFirst;
         /// Another event is emitted between AuthorizationUsed and Transfer.
         bool eventBetween;
-        /// A used nonce does not revert: an event reports it, and no money moves.
+        /// A transfer with a used nonce does not revert. It emits an event, and moves no money.
         bool silentIfUsed;
-        /// Share of each transfer that goes to another account.
+        /// Share of each transfer that goes to FEES_TO, in hundredths of a percent.
         uint16 feeBps;
         /// The share of feeBps is moved after the rest of the transfer, not before.
         bool feeLast;

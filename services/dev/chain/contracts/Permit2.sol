@@ -19,9 +19,9 @@ struct SignatureTransferDetails {
     uint256 requestedAmount;
 }
 
-/// An equivalent of Uniswap's Permit2 with different code: the half that moves tokens by a signature, without
-/// batches. Its checks, errors, event and storage of nonces are those of the contract at
-/// 0x000000000022D473030F116dDEE9F6B43aC78BA3 on public chains.
+/// The devnet's substitute for Uniswap's Permit2, with our own code. It has only the functions that move one token by
+/// its owner's signature, without allowances and batches. Its checks, errors, event and storage of nonces are those of
+/// the contract at 0x000000000022D473030F116dDEE9F6B43aC78BA3 on public chains.
 contract Permit2 {
     bytes32 private constant DOMAIN_TYPEHASH =
         keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)");
@@ -29,11 +29,12 @@ contract Permit2 {
     bytes32 private constant TRANSFER_TYPEHASH = keccak256(
         "PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)TokenPermissions(address token,uint256 amount)"
     );
-    /// Beginning of the type. The type of the spender's witness is appended to it.
+    /// Beginning of the EIP-712 type that the owner signs. The spender, such as ExactPermit2Proxy, passes the rest: the
+    /// type of its witness, which is further data under the same signature.
     string private constant WITNESS_TRANSFER_TYPE =
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,";
 
-    /// A nonce is bit `nonce & 0xff` of word `nonce >> 8`.
+    /// Used nonces of each owner. A nonce is used if bit `nonce & 0xff` of word `nonce >> 8` is set.
     mapping(address owner => mapping(uint256 word => uint256)) public nonceBitmap;
 
     event UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask);
@@ -107,7 +108,8 @@ contract Permit2 {
         nonceBitmap[owner][nonce >> 8] = used | bit;
     }
 
-    /// If the owner is a contract, only its own answer counts. The signature of a key cannot replace that answer.
+    /// Reverts unless the owner has signed the digest. If the owner is a contract, only its own answer counts (ERC-1271),
+    /// even if the signature is that of a key.
     function _requireSigned(address owner, bytes32 digest, bytes calldata signature) private view {
         if (owner.code.length > 0) {
             bytes4 answer = IContractWallet(owner).isValidSignature(digest, signature);
@@ -119,7 +121,8 @@ contract Permit2 {
         if (signer != owner) revert InvalidSigner();
     }
 
-    /// The signature is r, s, v; or r, vs as in EIP-2098.
+    /// Returns the address whose key made the signature. The signature has 65 bytes: r, s and v. Or it has the form of
+    /// EIP-2098 with 64 bytes, in which the highest bit of s holds v.
     function _recover(bytes32 digest, bytes calldata signature) private pure returns (address) {
         if (signature.length == 65) {
             return ecrecover(digest, uint8(signature[64]), bytes32(signature[:32]), bytes32(signature[32:64]));
@@ -129,7 +132,8 @@ contract Permit2 {
         return ecrecover(digest, uint8(vs >> 255) + 27, bytes32(signature[:32]), bytes32((vs << 1) >> 1));
     }
 
-    /// A token may return nothing. If the token reverts, its reason is lost, as in the original.
+    /// Moves the tokens. A token such as USDT returns nothing on success. If the token reverts, the reason that it gives is
+    /// lost, as in the original.
     function _transfer(address token, address from, address to, uint256 value) private {
         (bool succeeded, bytes memory answer) =
             token.call(abi.encodeWithSignature("transferFrom(address,address,uint256)", from, to, value));

@@ -3,9 +3,9 @@ pragma solidity 0.8.37;
 
 import "./ContractWallet.sol";
 
-/// The devnet's substitute for USDC: ERC-20 with EIP-3009 and EIP-2612, which anyone can mint. Its storage has only
-/// balances, allowances and nonces, so the runtime code works at any address. Its revert strings are those of
-/// Circle's token, because facilitators recognize the reason of a failure by them.
+/// The devnet's substitute for USDC: an ERC-20 token with EIP-3009 and EIP-2612, which anyone can mint. Nothing in its
+/// storage comes from a constructor. So it works if only its runtime code is put at an address, as the devnet does. Its
+/// revert strings are those of Circle's token, because facilitators recognize the reason of a failure by them.
 contract Token {
     string public constant name = "USDC";
     string public constant symbol = "USDC";
@@ -23,7 +23,7 @@ contract Token {
     bytes32 private constant DOMAIN_TYPEHASH =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
 
-    /// Half of secp256k1's order: EIP-2 refuses a larger `s`.
+    /// Half of the order of the curve secp256k1. By EIP-2, a signature whose `s` is larger is invalid.
     uint256 private constant HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
 
     uint256 public totalSupply;
@@ -150,8 +150,8 @@ contract Token {
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
-    /// Uses up an authorization. AuthorizationUsed and Transfer are adjacent in the log: observers pair the two events by
-    /// this.
+    /// Marks an authorization as used, and moves the money. It emits AuthorizationUsed directly before Transfer. Observers
+    /// know by this which transfer an authorization made.
     function _spend(bytes32 kind, Authorization memory given, bytes memory signature) internal virtual {
         _requireUnused(given.from, given.nonce);
         _use(kind, given, signature);
@@ -183,7 +183,8 @@ contract Token {
         emit Approval(owner, spender, value);
     }
 
-    /// A contract is asked whether it signed (ERC-1271). For any other address the signature is r, s, v of its key.
+    /// Returns whether the account `by` has signed the content. If it is a contract, the contract itself decides
+    /// (ERC-1271). If not, the signature must be that of the account's key, as r, s and v.
     function _signed(address by, bytes32 content, bytes memory signature) private view returns (bool) {
         bytes32 digest = keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), content));
         if (by.code.length > 0) {

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 /// The devnet's substitute for USDT. It has no EIP-3009 and no permit, and its transfers return nothing. It has an
-/// optional fee and a list of blocked accounts. Anyone can mint. Like the original, it refuses without a reason.
+/// optional fee and a list of blocked accounts. Anyone can mint. Like the original, it reverts without a revert string.
 contract Usdt {
     string public constant name = "Tether USD";
     string public constant symbol = "USDT";
@@ -14,7 +14,7 @@ contract Usdt {
     mapping(address owner => uint256) public balanceOf;
     mapping(address owner => mapping(address spender => uint256)) public allowance;
     mapping(address account => bool) public isBlackListed;
-    /// Fee of each transfer in hundredths of a percent, and its maximum.
+    /// Fee of each transfer in hundredths of a percent (`basisPointsRate`), and the most that it can be (`maximumFee`).
     uint256 public basisPointsRate;
     uint256 public maximumFee;
 
@@ -77,7 +77,8 @@ contract Usdt {
         emit Transfer(from, to, value - fee);
     }
 
-    /// Burns all the gas if `b` is larger, as in the original: the `assert` of its old compiler did so.
+    /// Subtracts. If `b` is larger than `a`, burns all the gas. The original does so too, because it uses `assert` and was
+    /// compiled by an old compiler.
     function _minus(uint256 a, uint256 b) private pure returns (uint256) {
         assembly {
             if gt(b, a) { invalid() }

@@ -3,16 +3,17 @@ pragma solidity 0.8.37;
 
 import "./ContractWallet.sol";
 
-/// An account that is a contract (ERC-1271). Its owner and its way to answer may change at any time.
+/// A wallet that is a contract, and confirms by ERC-1271 that its owner signed. The owner can be changed at any time,
+/// and so can the way in which the wallet answers. Tests use this to imitate faulty and hostile wallets.
 contract Wallet is IContractWallet {
     enum Answers {
-        /// Yes to a signature of its owner, plain or wrapped.
+        /// Says yes to a signature of its owner, plain or wrapped (`isValidSignature`).
         Truly,
-        /// Yes only to a wrapped signature of its owner.
+        /// Says yes only to a wrapped signature of its owner.
         TrulyIfWrapped,
-        /// No to any signature.
+        /// Says no to any signature.
         Never,
-        /// Yes to any signature.
+        /// Says yes to any signature.
         Always,
         /// Reverts.
         Reverts,
@@ -28,7 +29,7 @@ contract Wallet is IContractWallet {
         Nothing,
         /// Returns a yes and a megabyte of zeros.
         LongYes,
-        /// Yes to any signature while the gas is free, as in an eth_call; no in a transaction.
+        /// Says yes to any signature while the gas price is 0, as in an eth_call, and no in a transaction.
         YesInCallsOnly
     }
 
@@ -64,8 +65,8 @@ contract Wallet is IContractWallet {
         owner = to;
     }
 
-    /// A wrapped signature is abi.encode(ownerIndex, signature), as in a wallet with several owners. Here the index
-    /// is 0.
+    /// Answers whether the owner signed the digest, in the way that `answers` sets. A wrapped signature is
+    /// abi.encode(ownerIndex, signature), as wallets with several owners need it. This wallet has one owner, with index 0.
     function isValidSignature(bytes32 digest, bytes calldata signature) external view returns (bytes4) {
         if (answers == Answers.Truly || answers == Answers.TrulyIfWrapped) {
             bool bare = signature.length == 65;

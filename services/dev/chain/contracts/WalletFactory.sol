@@ -3,11 +3,12 @@ pragma solidity 0.8.37;
 
 import "./Wallet.sol";
 
-/// Deploys wallets at addresses that are known in advance (CREATE2), which ERC-6492 needs.
+/// Deploys wallets at addresses that are known in advance (CREATE2). So a wallet can sign a payment before it is
+/// deployed, as ERC-6492 describes.
 contract WalletFactory {
     event WalletCreated(address indexed wallet, address indexed owner);
 
-    /// Returns the existing wallet if it was created before.
+    /// Creates the wallet with this owner and salt, and returns its address. If it exists, only returns the address.
     function createWallet(address owner, uint256 salt) external returns (address wallet) {
         wallet = addressOf(owner, salt);
         if (wallet.code.length > 0) return wallet;

@@ -1,5 +1,6 @@
 /**
- * Writes the compiled contracts beside their sources, so that only a change of a contract needs a compiler.
+ * Compiles the contracts and writes their code beside the sources. The results are committed, so that a compiler is
+ * needed only after a change of a contract.
  *
  *   node services/dev/chain/contracts/compile.mjs            writes
  *   node services/dev/chain/contracts/compile.mjs --check    exits with 1 if the written files do not match the sources
@@ -30,7 +31,7 @@ const ours = [
     contract: "ExactPermit2Proxy",
     file: "exact-permit2-proxy.ts",
     prefix: "exactPermit2Proxy",
-    // The types of parseAbi cannot handle this depth of nesting.
+    // The ABI has structs in structs, which are nested too deeply for the types of viem's `parseAbi`.
     abiAsJson: true,
   },
   { source: "Usdt.sol", contract: "Usdt", file: "usdt.ts", prefix: "usdt" },
@@ -41,15 +42,16 @@ const ours = [
     file: "wallet-factory.ts",
     prefix: "walletFactory",
   },
-  // Only the ABI, because the factory has the wallet's code.
+  // Only the ABI is written. The devnet does not need the wallet's code, because the code of the factory contains it.
   { source: "Wallet.sol", contract: "Wallet", file: "wallet.ts", prefix: "wallet", abiOnly: true },
 ];
 
 const imported = ["ContractWallet.sol"];
 
 /**
- * Compiles the contracts. Metadata is left out, so that every compilation gives the same runtime code. No contract has
- * immutables, so the runtime code works at any address.
+ * Compiles the contracts. The compiler leaves out its metadata, which contains a hash of the sources, so that a change of
+ * a comment does not change the code. The devnet puts the runtime code at an address and runs no constructor. This works
+ * because no contract has immutables, which a constructor would write into the code.
  */
 function compile() {
   const input = {
@@ -74,8 +76,8 @@ function compile() {
 }
 
 /**
- * Returns the runtime code of Multicall3 (MIT, github.com/mds1/multicall3). In viem's creation code, 32 bytes precede
- * it.
+ * Returns the runtime code of Multicall3 (MIT, github.com/mds1/multicall3). viem contains the creation code, in which
+ * the runtime code follows after 32 bytes.
  */
 function multicall3() {
   const text = readFileSync(resolve("viem").replace(/_cjs.*$/, "_esm/constants/contracts.js"), "utf8");
