@@ -23,7 +23,7 @@ export function createChain(chainId: number) {
   const settled = new Map<string, Settled>();
   const head = () => 1000 + Math.floor((Date.now() - startedAt) / 1000);
 
-  /** Returns the receipt of a transaction, or null if there is none. With `late`, also null until the next block. */
+  /** Returns the receipt of a transaction, or null if the transaction has no receipt. With `late`, also null until the next block. */
   function receipt(hash: string, late: boolean) {
     const payment = settled.get(hash);
     if (payment === undefined || (late && payment.block >= head())) return null;

@@ -6,8 +6,8 @@ import { createChain } from "./chain.ts";
  * Facilitator of the bench, which also simulates the node of a chain. It accepts every payment at once, and counts the
  * requests for each.
  *
- *   GET /supported   Says that it supports the scheme "exact" in version 2, on the network of the command line, and in
- *                    version 1, which the gateway then offers but the bench never pays.
+ *   GET /supported   Says that it supports the scheme "exact" in versions 1 and 2, on the network of the command line.
+ *                    The bench never pays in version 1.
  *   POST /verify     Answers that the payment is valid.
  *   POST /settle     Answers that the payment is settled. The payment's nonce takes the place of the transaction's hash.
  *   GET /count       Returns { payments, verifies, settles, uneven } since the last reset. `uneven` is the number of

@@ -51,7 +51,7 @@ function isTransient(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof AppError && CODES[error.code].retryable);
 }
 
-/** Returns the error that stopped the operation before its end. Undefined if there was none. */
+/** Returns the error that stopped the operation before its end. Undefined if no error did. */
 export function failureOf({ failure }: BulkView): AppError | undefined {
   if (failure === null) return undefined;
   const code = isErrorCode(failure.code) ? failure.code : "internal.unexpected";

@@ -108,8 +108,8 @@ function testOn(release) {
 }
 
 /**
- * Returns the folder where the user called npm, so that relative paths on the command line work. npm itself runs a
- * script in the package's folder, and puts the user's folder into INIT_CWD.
+ * Returns the folder where the user called npm, so that relative paths on the command line work. A script of
+ * npm runs in the package's folder, and finds the user's folder in INIT_CWD.
  */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;

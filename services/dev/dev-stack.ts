@@ -42,7 +42,7 @@ export type DevStack = {
   /** The Redis that `postern dev` has started. Undefined if it uses the one that REDIS_URL names. */
   privateRedis: PrivateRedis | undefined;
   devnet: Devnet | undefined;
-  /** Process of the devnet. Undefined if there is none, or if another `postern dev` or `postern devnet` runs it. */
+  /** Process of the devnet. Undefined without a devnet, or if another `postern dev` or `postern devnet` runs it. */
   devnetPart: Part | undefined;
   /** Sentences for the user about surprises, for example that payments are off or that a process has another port. */
   notes: string[];

@@ -92,7 +92,7 @@ function controlPortAfter(facilitator: number | undefined, ports: Ports): Promis
 const USUAL_CONTROL = 8547;
 
 /**
- * Looks for a devnet of another process at these ports, and returns its description from its control port. If there is
+ * Looks for a devnet of another process at these ports, and returns its description from its control port. If it finds
  * none, logs a warning and returns undefined.
  */
 async function findRunning(

@@ -17,7 +17,7 @@ export type Checked = X402Config & {
 };
 
 /**
- * Reads the operator's files. If no directory is given, there are none, and the tables are empty. Throws
+ * Reads the operator's files. Without a directory, the tables are empty. Throws
  * `start.config_invalid`, whose message names the faulty files or the directory.
  */
 export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Own {

@@ -121,8 +121,8 @@ export function stateWord(state: string): string {
 }
 
 /**
- * Returns the text of the last column: the call's last error. If there was none, this is its payer and transaction, or
- * its sender's id of the delivery.
+ * Returns the text of the last column: the call's last error. Without an error, it is the payer and transaction,
+ * or the sender's id of the delivery.
  */
 function detailOf(call: FoundCallView): string {
   const { state, code, reason, delivery_id: deliveryId, payer, transaction } = call;

@@ -8,7 +8,7 @@ type Why = { status: number; detail: string; pauseMs?: number; cause?: unknown }
 /** Error of a request that the console refused or did not answer, or whose answer could not be read. */
 export class Refused extends Error {
   override readonly name = "Refused";
-  /** HTTP status of the answer; 0 if there was none. */
+  /** HTTP status of the answer; 0 without an answer. */
   readonly status: number;
   readonly code: string;
   /** Text for the user: what is wrong, and what to do about it. */
@@ -37,7 +37,7 @@ export function setSignedOutListener(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** Timeout of a GET. Without it, a request over a dead connection that nobody has closed would never end. */
+/** Timeout of a GET. Without it, a request over a connection that died without being closed would never end. */
 const ANSWER_MS_MAX = 30_000;
 /**
  * The pause before the next poll is at least this many times as long as the last request took. So the slower the
@@ -140,7 +140,7 @@ async function refusalOf(response: Response, begunAt: number): Promise<Refused> 
 
 /**
  * Returns the time in the `Retry-After` header, which the console sends in seconds. Limited to `RETRY_AFTER_MS_MAX`; 0
- * if there is none.
+ * without the header.
  */
 function retryAfterMs(headers: Headers): number {
   const secs = Number(headers.get("retry-after"));

@@ -49,7 +49,7 @@ export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         size: 62,
         ...(unit !== "" && { label: unit, labelSize: 18, labelGap: 2, labelFont: FONT }),
         ...(isWhole && { incrs: WHOLE_STEPS }),
-        // On a logarithmic axis, `powers` keeps only the labels at powers of ten. Labels between them would overlap.
+        // `powers` keeps only the labels at powers of ten, if the axis is logarithmic. Labels between them would overlap.
         filter: powers,
         grid: { ...axis.grid, filter: powers },
         values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : formatTick(tick))),

@@ -6,7 +6,7 @@ import { zone } from "./zone.tsx";
 
 export type Line = {
   name: string;
-  /** One value for each time in `times`; null if there is none, for example because no process reported. */
+  /** One value for each time in `times`; null if a value is missing, for example because no process reported. */
   values: readonly (number | null)[];
   /** Name of a colour variable in tokens.css, without the leading `--`. */
   colour: "accent" | "good" | "warn" | "bad" | "muted";

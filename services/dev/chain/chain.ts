@@ -225,8 +225,8 @@ export function devnetAccounts(): Accounts {
 
 /**
  * Creates a queue that runs pieces of work one after the other, in the order of the calls. All transactions of one
- * account pass through such a queue, so that each one has the nonce that the chain expects. viem's nonce manager is not
- * used, because it counts nonces itself. After a refused transaction or a reset of the chain, its count is wrong, and
+ * account pass through such a queue, so that each one has the nonce that the chain expects. The nonce manager of viem is
+ * not used, because it counts nonces itself. After a refused transaction or a reset of the chain, its count is wrong, and
  * the chain would not accept any later transaction.
  */
 export function createSerialQueue() {

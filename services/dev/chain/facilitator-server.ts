@@ -98,8 +98,8 @@ function refused(on: Operation, reason: string, request: FacilitatorRequest): ob
 
 /**
  * Returns an answer that accepts the payment, even if the facilitator did not perform the request. For a settle request,
- * it names the fault's transaction. If the fault has none, it names the one that the facilitator has made. If there is
- * none either, it names a transaction that does not exist.
+ * it names the fault's transaction. If the fault has none, it names the one that the facilitator has made. If it has
+ * made none either, it names a transaction that does not exist.
  */
 function accepted(
   { on, transaction }: Extract<Fault, { kind: "accept" }>,

@@ -206,7 +206,7 @@ function Row({ call }: { call: FoundCall | undefined }) {
   );
 }
 
-/** Returns the last error of the call. If there was none, returns its payer or the sender's id of its delivery. */
+/** Returns the last error of the call. Without an error, returns its payer or the sender's id of its delivery. */
 function detailOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
   if (code !== null) return `${state === "failed" ? "" : "Last error: "}${problemWords(code, reason ?? "")}`;
   if (payer !== null)

@@ -26,7 +26,7 @@ type Props = {
 };
 
 /**
- * Lists the problems that need an operator, the worst first, or says that there are none. Its space stays free until
+ * Lists the problems that need an operator, the worst first, or says that nothing needs one. Its space stays free until
  * the first answers arrive, so that the page does not jump.
  */
 export function Attention({ overview, flow, job }: Props) {

@@ -16,7 +16,7 @@ type Kind = keyof MoneyRun;
 
 export type MoneyRuns<K extends Kind = Kind> = {
   answer: Answer<unknown>;
-  /** The newest operation. Undefined until the console has answered, and null if there is none. */
+  /** The newest operation. Undefined until the console has answered, and null if no operation was started. */
   newest: MoneyRun[K] | null | undefined;
   isUnderWay: boolean;
   /** The reason why the last request to start or cancel failed. */

@@ -67,7 +67,7 @@ function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: 
 
 /**
  * A bound is drawn only if it differs from the rate by at most this factor. With a more distant bound, the axis would
- * cover so large a range that the line of the rate looked flat.
+ * cover a range in which the line of the rate looks flat.
  */
 const BOUND_RATIO_MAX = 2;
 
