@@ -93,7 +93,7 @@ export function drainTable(figures: DrainOfJobs): string {
   return comparisonTable(figures, { what, name: "producer", columns: COLUMNS });
 }
 
-/** Builds the table that compares the producer with kept results ("results kept") with the same producer without them. */
+/** Builds the table for a producer that keeps results ("results kept"), compared to one that keeps none. */
 export function keptTable(figures: Comparison<Round>): string {
   return comparisonTable(figures, { what: "injected calls, 1 job", name: "results kept", columns: COLUMNS });
 }

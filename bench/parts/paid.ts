@@ -102,7 +102,7 @@ async function scriptsOf({ url }: PrivateRedis): Promise<number> {
 const FAR = { warmUp: 256, calls: 1024, connections: 128 };
 
 /**
- * Measures the gateway with the distant node. If the gateway does not see the payment on the chain in time, it answers 503.
+ * Measures the gateway with a node whose answers take as long as those of a distant one. If the gateway does not see the payment on the chain in time, it answers 503.
  * Such a request is still paid, and the gateway queues its call later.
  */
 async function measureFar({ world, address, required }: Seller, signed: readonly Signed[]): Promise<Far> {

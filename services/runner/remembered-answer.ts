@@ -4,9 +4,9 @@ import { unreadable } from "../../shared/redis/unreadable.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
- * Storage of the answer to a successful call. The call's hash has the status of the answer and the SHA-256 of its body, for
- * as long as the key is remembered. The Content-Type and the body are stored under a key of their own, separated by a line
- * feed, and may be evicted earlier. Two kinds of answers are not stored there, because they can be rebuilt: an answer without
+ * Storage of the answer to a successful call. The Redis hash of the call has the status of the answer and the SHA-256 of its
+ * body, for as long as the call is remembered. The Content-Type and the body, separated by a line feed, are in a string of
+ * their own, which may be evicted earlier. Two kinds of answers are not stored there, because they can be rebuilt: an answer without
  * a body, and the 202 of a long call.
  */
 

@@ -16,10 +16,10 @@ const REMEMBERED_MS = 3_600_000;
 const NETWORKS_MAX = 10_000;
 
 /**
- * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. A network
- * whose last document has verified no delivery yet may fetch again only while more than half of the allowance is left.
- * So in a flood of forged requests, each network gets at most one fetch from the last half. The rest of that half is
- * left for the real sender.
+ * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. The last half
+ * of the allowance is for networks that have fetched nothing yet, or whose last fetch has led to a verified delivery.
+ * So in a flood of forged requests, each network gets at most one fetch of that half. The rest is left for the real
+ * sender.
  */
 export class FetchAllowance {
   readonly #clock: Clock;

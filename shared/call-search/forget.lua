@@ -1,6 +1,10 @@
--- Deletes the data of a call's sender (forget.ts). `callbacks` are the callbacks that the call may have, in the order of
--- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is the line of the audit log. Returns DONE;
--- FORGOTTEN with the time; UNDECIDED with the state; IN_HAND with the place of the call in its queue; or UNKNOWN.
+-- Deletes what the sender of a call has sent with it (forget.ts). `callbacks` are the callbacks that the call may have, in the order of
+-- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is the line of the audit log. Returns DONE,
+-- or changes nothing and returns the reason:
+-- - FORGOTTEN with the time of an earlier forget.
+-- - UNDECIDED with the state of a payment that may still be settled.
+-- - IN_HAND with the place of a call that has not ended.
+-- - UNKNOWN.
 --
 -- A gateway may still have to settle the payment again. The payment's field `request` has the data for this. It stays until
 -- the chain has confirmed the payment, and the reconciler then deletes it. BullMQ also keeps event streams, which contain

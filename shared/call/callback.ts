@@ -12,7 +12,7 @@ export const CALLBACK_KEYS_PATH = "/.well-known/callback-keys.json";
 /** The receiver of a callback, and the URL and token with which that receiver can read the result. */
 export const Callback = z.object({
   url: z.string(),
-  /** Name of the receiver (shared/call/callback-target.ts), as part of a queue's name. */
+  /** Name of the receiver (shared/call/callback-target.ts), in the form that it has in the name of a queue. */
   receiver: z.string(),
   /** Only set if the call's job keeps results. */
   result_url: z.string().optional(),

@@ -59,10 +59,10 @@ export const FoundCallView = z
   .meta({ id: "FoundCall" });
 export type FoundCallView = z.infer<typeof FoundCallView>;
 
-/** Selects calls that meet every field present. */
+/** Selects calls. Fields that are given must all match. */
 export const CallSearch = z.strictObject({
   /**
-   * Text to find. It must be the whole job, a part of the event type, the endpoint or the error, or the beginning of
+   * Text to find. It is a whole job, a part of an event type, of an endpoint's path or of an error, or the beginning of
    * an id. The ids are those of the call, the delivery, the payer and the transaction.
    */
   q: searchText.optional(),

@@ -52,8 +52,8 @@ export const ALL_PENDING = "all pending refunds";
 type Deps = { partitions: Partitions; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
- * Searches the chain for transfers that pay refunds, from the configured addresses in `refund_from`. Sets the state of
- * each payment that was paid back to refunded, and writes a line in the audit log for it. Stops when the signal aborts,
+ * Searches the chain for transfers that pay refunds, from the configured addresses in `refund_from`. If a transfer
+ * has paid a refund, sets the state of the payment to REFUNDED, and writes a line in the audit log. Stops when the signal aborts,
  * and resolves with the result so far. Throws what `TokenSource.chains` throws.
  */
 export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {

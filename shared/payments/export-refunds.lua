@@ -1,12 +1,12 @@
 -- Moves refund cases to an export. Returns the number of moved cases, or 0 if the export already exists.
 --
 -- This script tests again that each case can be exported. Its call must be FAILED and still among the failed calls of its
--- queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. No attempt may have had an
--- effect, unless `effectUnknown` is 1. The call of an exported case leaves its queue. The keys of the case do not expire
+-- queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. If an attempt had an
+-- effect or may have had one, the case is exported only with `effectUnknown` 1. The call of an exported case leaves its queue. The keys of the case do not expire
 -- until the case is closed.
 --
--- Among the keys of a case, `transfer` is the key of the transfer that paid for the call. If the case lacks one of the keys,
--- the caller passes `payment` in its place. `line` is the case's audit line.
+-- Among the keys of a case, `transfer` is the key of the transfer that paid for the call. Every case has the same number of keys:
+-- for a key that it lacks, the caller passes `payment`. `line` is the case's audit line.
 --
 -- The settlements are decoded before the first write: a settlement that cannot be decoded ends the script, and Redis would
 -- keep the writes before that.

@@ -15,8 +15,8 @@ const OTHER_LINES_BYTES = 480;
 /** Size of the `extensions` of a 402 in JSON, without the description of the job's input and output. */
 const EXTENSIONS_BYTES = 286;
 /**
- * Size of the declarations of the extensions by which a facilitator pays a payer's gas, by the kind of approval that it sends to
- * the chain.
+ * Size of what a 402 says about an extension with which a facilitator pays the gas of payers. `permit` and `approval` are the kinds
+ * of approval that the facilitator sends to the chain.
  */
 const GAS_SPONSORING_BYTES = { permit: 654, approval: 543 };
 /** Placeholder for the reason of a refusal, which the 402 after a refused payment contains. Few reasons are longer. */

@@ -47,7 +47,7 @@ const FOLLOW = defineScript({
 type Intents = {
   readonly version: number;
   readonly pauses: readonly (readonly [gate: string, at: number, by: string, reason: string])[];
-  /** Settings as JSON, by path. */
+  /** Settings of the endpoints as JSON, by the endpoint's path. */
   readonly settings: readonly (readonly [path: string, setting: string])[];
 };
 

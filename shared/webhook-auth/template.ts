@@ -199,8 +199,8 @@ export class RequestValues {
 }
 
 /**
- * Fills a template with values of this request. The value of a placeholder that only the templates of signed bytes may
- * have, such as {timestamp}, counts as missing.
+ * Fills a template with values of this request. Some placeholders, such as {timestamp}, are only for the template of
+ * the signed bytes. Their values count as missing.
  */
 export function fill(template: readonly Part[], values: RequestValues): Lookup {
   let text = "";

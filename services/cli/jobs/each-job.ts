@@ -55,7 +55,7 @@ export function partitionsText({ partitions }: Reached, later: string): string {
 }
 
 /**
- * Returns the job's name. In this list, a receiver of callbacks is a job with the name `callback/HOST`. If its
+ * Returns the job's name. The console lists a receiver of callbacks as a job with the name `callback/HOST`. If its
  * callbacks go to several ports, adds the ports.
  */
 export function nameWithPorts({ job, ports = [] }: JobView): string {

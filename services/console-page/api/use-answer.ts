@@ -30,7 +30,7 @@ type State<Data> = { data?: Data; key?: string; at?: number; refused?: Refused |
 /** Time after which an answer that was due counts as late. */
 const LATE_MS = 10_000;
 
-/** Returns the change of the state after a refused request: it stores the refusal, and drops data for another path or query. */
+/** Returns the updater of the state after a refused request. It stores the refusal, and drops data of another path or query. */
 function withRefusal<Data>(requestKey: string, refused: Refused) {
   return (before: State<Data>): State<Data> =>
     before.key === requestKey ? { ...before, refused } : { refused };

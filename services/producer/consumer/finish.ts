@@ -83,9 +83,9 @@ type FinishDeps = {
 };
 
 /**
- * Creates the function that writes verdicts. The write is repeated if Redis refuses it, or if the lock has expired but no
- * worker has taken the call back. The repeats end when the hold on the call is lost (hold.ts), because another worker may
- * have the call then.
+ * Creates the function that writes verdicts. The write is repeated if Redis refuses it. It is also repeated if the call's
+ * lock in Redis has expired, but no worker has taken the call back. The repeats end once this worker gives the call up
+ * (hold.ts), because another worker may have it then.
  */
 export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {

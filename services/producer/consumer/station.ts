@@ -50,7 +50,7 @@ export type Station = ServedPartition & {
   sourceOf(queue: QueueName): SourceOf;
   /** Schedules a move of due queues to `wake` (frame.lua), after `ms`. */
   dueIn(ms: number): void;
-  /** Makes the queue due after `ms` (frame.lua). Sends the command and does not wait for the reply. */
+  /** Lets producers fetch from the queue again after `ms` (frame.lua). Sends the command and does not wait for the reply. */
   postpone(queue: QueueName, ms: number): void;
   /** Starts this station. Resolves once it takes calls; rejects if it cannot take any. */
   start(turns: Turns<SourceOf>, fill: () => void): Promise<void>;

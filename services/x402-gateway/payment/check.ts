@@ -108,8 +108,8 @@ export class PaymentCheck {
     // The payer's signature is confirmed. If this payment is refused after this line, `PayJob` also searches for earlier
     // purchases of this payer under the same identifier.
     paid.signed.isSignedByPayer = true;
-    // If the payer is a contract that is not deployed and has no money, the refusal names the missing money, which is the more
-    // useful reason.
+    // This check comes before the next line, because it refuses a payer without money. If the payer is also a contract that is
+    // not deployed yet, the missing money is the more useful reason.
     const chainCheck = await mode.runFairly(clientKey, () =>
       this.#checkOnChain({ signed, clientKey, refunds }),
     );

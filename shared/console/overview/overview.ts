@@ -73,7 +73,7 @@ export const OverviewView = z
     at: isoTime,
     queues: z.array(QueuesView),
     paused_jobs: z.array(z.string()),
-    /** Producers that are alive, as they report in the available partitions. */
+    /** Producers that have recently reported to a partition that is available. */
     workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
     processes: z.array(ProcessView),
     /** Number of processes whose record cannot be read. */

@@ -15,9 +15,9 @@ export type Component = Item & { readonly value: string };
 
 type Signed = {
   readonly req: IncomingMessage;
-  /** URL of the endpoint as the operator has entered it at the sender. Its query is replaced by the received one. */
+  /** URL of the endpoint as the operator has entered it at the sender. Its own query does not count; `query` does. */
   readonly url: URL;
-  /** Raw query, without its question mark. */
+  /** Raw query of the request, without its question mark. */
   readonly query: string;
 };
 
