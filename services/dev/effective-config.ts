@@ -138,7 +138,7 @@ async function adaptedRunner(
   return { ...own, secret, bind_address: address, url: `http://${reachable(address)}` };
 }
 
-/** Returns the address to which a client connects. If a server listens on all interfaces, it is that of 127.0.0.1. */
+/** Returns the address to which a client connects. For a server on all interfaces, the host is 127.0.0.1. */
 export function reachable(address: string): string {
   return address.replace(/^(0\.0\.0\.0|\[::\]):/, "127.0.0.1:");
 }

@@ -6,7 +6,7 @@ import type { Hold } from "./consumer/hold.ts";
 
 export type RunnerResponse = {
   status: number;
-  /** Returns the first header of this name (in lower case) as sent, if there is one. */
+  /** Returns the value of the first header with this name. The name must be in lower case. */
   header(name: string): string | undefined;
   /** The body, at most up to its limit, if it must be kept or the answer is an error. Otherwise empty. */
   body: Buffer;

@@ -39,8 +39,8 @@ export type Enqueued =
 
 /**
  * Adds a call to the queue of its job, unless `idempotency` shows that it is known. Resolves once Redis has replied.
- * Without `idempotency` the result is always `new`, even if the call is already in its queue; it is not added twice.
- * `heldAt` is the path of the call's endpoint if an operator holds it. Throws `record.unreadable`.
+ * Without `idempotency` the result is always `new`. That includes a call that is already in its queue, which is not
+ * added again. `heldAt` is the path of the call's endpoint, if an operator holds the endpoint. Throws `record.unreadable`.
  */
 export type Enqueue = (
   call: JobCall,

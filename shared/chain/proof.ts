@@ -60,7 +60,7 @@ type Call = { to: Hex; data: Hex };
 
 /** A transfer method's contracts, calls and events on the chain. `Token` is the configuration of a token with this method. */
 export type MethodOnChain<Token> = {
-  /** The part of an offer's `extra` that a client needs to sign. */
+  /** The part of an offer's `extra` without which a client cannot make its signature. */
   signingExtra(token: Token): Readonly<Record<string, string>>;
   /** Returns how the authorization appears on the chain. An undefined `eventOrder` counts as `used_first`. */
   ruleOf(authorization: AuthorizedTransfer & { eventOrder?: EventOrder | undefined }): TransferRule;

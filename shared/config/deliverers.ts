@@ -5,9 +5,9 @@ import type { PosternToml } from "./postern-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
 /**
- * Returns what a gateway needs to accept deliveries: requests with which a runner sends the result of a long job
- * (shared/ingress/deliveries.ts). These are the secrets with which the runners sign, by the runner's name, and the
- * runner of each job.
+ * Returns the secrets with which the runners sign, by the runner's name, and the runner of each job. A gateway needs
+ * both to accept deliveries, which are requests in which a runner sends the result of a long job
+ * (shared/ingress/deliveries.ts).
  */
 export function toDeliverers({ runner, runners, jobs }: PosternToml) {
   const secrets = new Map<string, readonly Secret[]>(

@@ -18,7 +18,7 @@ type CommonFields = Pick<
 /** Rules that hold for every endpoint, however its sender authenticates. */
 export const COMMON_RULES: readonly Rule<CommonFields>[] = [jobProblems, answerProblems, callbackProblems];
 
-/** Rules between the keys of an endpoint. */
+/** Rules for keys of an endpoint that depend on each other. */
 export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
   ...COMMON_RULES,
   secretProblems,

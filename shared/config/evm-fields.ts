@@ -81,7 +81,7 @@ export const eip712Domain = z.strictObject({
 
 const { name, version, chainId, verifyingContract } = eip712Domain.shape;
 
-/** The EIP-712 domain of job quotes. Pricing engines sign the quotes for it, and contracts verify them. */
+/** The EIP-712 domain of job quotes. The signature of a quote covers this domain, so it is valid only there. */
 export const jobQuoteDomain = z
   .strictObject({
     name: name.default("TangleQuote"),

@@ -1,7 +1,8 @@
--- Records that an audit of payments has covered a network since the time `unaudited` (unix ms). While the deployment has
--- this field, no job is sold (unaudited.ts). Once all `networks` are covered, deletes the field, so that jobs are sold
--- again, and returns 1; else returns 0. Records nothing if `unaudited` or `adopted` has changed since the audit began:
--- the data was adopted again, so another audit is needed.
+-- Records that an audit of payments has covered a network. After an operator has adopted old data, the deployment has the
+-- field `unaudited`: the time (unix ms) since which payments may be missing. No job is sold until an audit has covered all
+-- `networks` since that time (unaudited.ts). This script then deletes the field and returns 1; otherwise it returns 0.
+-- Records nothing if `unaudited` or `adopted` (the time of the adoption) has changed since the audit began. Then the data
+-- was adopted once more, and needs another audit.
 local unaudited, adopted = unpack(redis.call('HMGET', KEYS.deployment, 'unaudited', 'adopted'))
 if unaudited ~= ARGV.unaudited or adopted ~= ARGV.adopted then return 0 end
 local covered = ARGV.unaudited .. '/' .. ARGV.adopted

@@ -18,8 +18,8 @@ const HEADERS = {
 
 /**
  * Bytes that may wait for a slow reader. Beyond this the stream counts as slow, and its owner sends no further events
- * until `onReady`. Node's own high-water mark is unsuitable: it is four times as large since Node 22, and a host's
- * server may set another one.
+ * until `onReady`. Node's own high-water mark is unsuitable: it is four times as large since Node 22, and a program that
+ * uses a gateway as a library may set another one.
  */
 const WAITING_BYTES_MAX = 16 * 1024;
 

@@ -67,8 +67,8 @@ export type CallStreams = {
   /** Returns the number of open streams. */
   count(): number;
   /**
-   * Ends all streams, and from then on ends each new stream at once. The gateway shuts down; the clients reconnect, and
-   * reach another replica of it.
+   * Ends all streams, and from then on ends each new stream at once. It is called when the gateway shuts down. The clients
+   * reconnect, and reach another replica of the gateway.
    */
   end(): void;
 };

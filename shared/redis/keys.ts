@@ -120,9 +120,9 @@ function queueKeys(prefix: string) {
      */
     permitWaiters: (job: string) => `${prefix}:permit-waiters:${job}`,
     /**
-     * Hash: the `version` of the operators' intents, which are the pauses of jobs and the states of endpoints
-     * (shared/queue/intents.ts). Intents are copied from partition 0 to every other partition. There, `version` is that of
-     * the newest copy, and `left` is 0 once all held calls of enabled endpoints are released.
+     * Hash about the operators' intents: the pauses of jobs and the states of endpoints (shared/queue/intents.ts). `version`
+     * counts their changes. Each other partition has a copy of the intents of partition 0, with the `version` that was
+     * copied last. In `left`, such a partition notes whether held calls of enabled endpoints still have to be released.
      */
     intents: `${prefix}:intents`,
     /** Hash: the operators' settings of endpoints, as JSON, by path (shared/queue/endpoints.ts). */

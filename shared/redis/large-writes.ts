@@ -140,7 +140,7 @@ export class LargeWrites {
       const { bytesRead } = socket;
       socket.setTimeout(SILENT_MS);
       await this.#beside.ping();
-      await nextTurn(); // a reply on this connection may be read after the reply to the PING
+      await nextTurn(); // both connections may have data: then a reply to the large write is read after the PING's
       if (isOver) return;
       if (isAgain && socket.bytesRead === bytesRead) return cut("redis.unresponsive");
       answeredAt = performance.now();

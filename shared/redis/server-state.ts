@@ -37,7 +37,7 @@ export const FAILOVER =
   "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones. " +
   'To lose none, set durability = "replicated"';
 
-/** State of a server that has passed the check, so it can keep what a 202 promises. */
+/** State of a server whose settings passed the check of durability. */
 export type ServerState = {
   readonly proof: DiskProof;
   readonly usedMemoryBytes: number;

@@ -415,7 +415,7 @@ export function secretText({ before, encode }: SecretHeader, secret: string): st
 }
 
 /**
- * Returns the texts in which a request may contain this secret, longest first. For HTTP Basic, these are the encoded
+ * Returns the forms in which this secret may appear in a request, longest first. For HTTP Basic, these are the encoded
  * credentials and the password.
  */
 export function shownTexts(proof: Proof, secret: string): string[] {

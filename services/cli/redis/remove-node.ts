@@ -21,7 +21,7 @@ const AUDIT_PAUSE_MS = 1000;
 
 /**
  * `postern redis remove-node`: makes the sentinels, or the other nodes of a Redis Cluster, forget a replica that will
- * never return. Until then, each write would wait for its confirmation. Exit code 1 if nothing was done, because the
+ * never return. As long as they list the replica, each write waits for its confirmation. Exit code 1 if nothing was done, because the
  * operator did not confirm or the node still runs.
  */
 export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {

@@ -9,9 +9,9 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 export type CheckOptions = OperationTarget & { json?: boolean };
 
 /**
- * `postern refunds check`: searches the chain for the transfers that pay exported refunds. Sets the refunds that it
- * finds to refunded, and prints those still open. Exit code 1 if it could not search for a refund. Then the token is
- * not configured, its node does not answer, or the stored payment cannot be read.
+ * `postern refunds check`: searches the chain for the transfers that pay exported refunds. Marks these
+ * refunds as refunded, and prints those that are still open. Exit code 1 if it could not search for a refund: the token
+ * is not configured, its node does not answer, or the stored payment cannot be read.
  */
 export function checkRefunds(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

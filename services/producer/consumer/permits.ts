@@ -77,7 +77,7 @@ export function createPermits(
   const [acquire, release, renew] = [ACQUIRE.on(redis), RELEASE.on(redis), RENEW.on(redis)];
   /** Gates whose calls need permits, as far as this worker knows. It learns this from the answer to a fetch. */
   const needed = new Set<string>();
-  /** Permits of this worker, by the token of the slot. */
+  /** Permits of this worker. The key is the token of the slot in which the call runs. */
   const held = new Map<string, { gate: string; periodEnd: number }>();
 
   const keysOf = ({ gate }: { gate: string }) => ({

@@ -13,11 +13,11 @@ type PaymentRequirementsV1 = Omit<Sdk, "outputSchema"> & { outputSchema?: object
 export type OfferSettings = {
   publicUrl: string;
   shop: ShopFacts;
-  /** Maximum validity of an authorization that the offers tell clients (`maxTimeoutSeconds`). */
+  /** Maximum validity of an authorization, as the offers state it (`maxTimeoutSeconds`). */
   maxTimeoutSeconds: number;
   /**
-   * Maximum validity of an authorization that the gateway accepts. It is longer than the one in the offers, because clients sign
-   * for longer than the offer says, and their clocks may be ahead.
+   * Maximum validity of an authorization that the gateway accepts. It is longer than the offers state, because some
+   * clients sign for longer than that, and their clocks may be ahead.
    */
   windowSecondsMax: number;
   /** Whether offers of version 2 say that a payment settles before its job runs (`UPFRONT`). */

@@ -15,7 +15,7 @@ import type { AcceptedPayment } from "./header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
 const RPC_TIMEOUT_MS = 5000;
-/** A node counts as unavailable if it has not reported its newest block for this long. It is asked for it every two seconds. */
+/** A node counts as unavailable if it has not reported its newest block for this long. The gateway asks it every two seconds. */
 const STALE_MS = 15_000;
 /** Limit on concurrent reads of one node. A client needs no money to cause any number of reads. */
 const READS_MAX = 64;

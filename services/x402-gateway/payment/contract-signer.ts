@@ -24,7 +24,8 @@ type ContractSigned = {
 const REFUSED_MS = 2000;
 
 /**
- * Asks a payer's contract whether it accepts the signature of a payment, if no key has made the signature (ERC-1271, ERC-6492).
+ * Asks the payer's contract whether it accepts the signature of a payment (ERC-1271, ERC-6492). It is asked only about
+ * signatures that the payer's own key has not made.
  */
 export class ContractSigners {
   readonly #deps: Deps;

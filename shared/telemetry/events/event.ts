@@ -73,7 +73,7 @@ export const CallEvent = z.discriminatedUnion("outcome", [
     job: z.string().optional(),
     /** The client's address. Absent if the event counts the requests of several clients together. */
     address: z.string().optional(),
-    /** The path in the request, if no endpoint has it. */
+    /** Path of a request for which no endpoint is configured. */
     path: z.string().optional(),
   }),
   /** The runner has accepted the call. */

@@ -44,7 +44,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
   );
 }
 
-/** Shows the refunds that became due by a discard. Some of them may have been paid since then. */
+/** Shows the refunds that are due because calls were discarded. Some of them may have been paid since then. */
 export function DueRefunds({ due }: { due: PartialSum | null }) {
   if (due === null || callsIn(due) === 0) return null;
   return (
