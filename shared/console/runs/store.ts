@@ -96,6 +96,8 @@ const FIELDS = [
   "at",
   "ended_at",
 ] as const;
+/** Stored fields of a run, as far as they are set. */
+type Fields = { readonly [Name in (typeof FIELDS)[number] | "progress"]?: string };
 
 type NewRun = Pick<Run, "kind" | "by" | "request">;
 
@@ -232,20 +234,20 @@ function createWorkerMethods({ redis, keys, prefix }: Partition) {
   };
 }
 
-function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
+function toRun(id: string, fields: Fields): Run {
   const { kind = "", by = "", request = "null", st = "waiting", progress, code, reason = "" } = fields;
   return {
     id,
     kind,
     by,
-    resumedBy: fields["resumed_by"],
+    resumedBy: fields.resumed_by,
     state: st as RunState,
     request: JSON.parse(request),
-    isCancelling: fields["cancel"] !== undefined,
+    isCancelling: fields.cancel !== undefined,
     progress: progress === undefined ? undefined : JSON.parse(progress),
     failure: code === undefined ? undefined : { code, reason },
-    at: Number(fields["at"]),
-    endedAt: fields["ended_at"] === undefined ? undefined : Number(fields["ended_at"]),
+    at: Number(fields.at),
+    endedAt: fields.ended_at === undefined ? undefined : Number(fields.ended_at),
   };
 }
 
