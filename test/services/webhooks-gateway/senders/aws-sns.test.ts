@@ -91,9 +91,7 @@ describe("Amazon SNS", needs("openssl"), () => {
 
   beforeEach(() => {
     now += 61_000; // a certificate may be fetched again
-    published.at.clear();
     published.at.set(CERT_URL, { text: signer.cert });
-    published.asked.length = 0;
     gateway.log.events.length = 0;
   });
 

@@ -53,9 +53,7 @@ describe("PayPal", needs("openssl"), () => {
 
   beforeEach(() => {
     now += 61_000; // a certificate may be fetched again
-    published.at.clear();
     published.at.set(CERT_URL, { text: signer.cert + between.cert });
-    published.asked.length = 0;
     gateway.log.events.length = 0;
   });
 
