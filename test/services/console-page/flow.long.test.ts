@@ -348,6 +348,7 @@ describe("the overview page", needs("chromium"), () => {
         const value = tiles.filter({ hasText: tile }).locator(".tile-value");
         const legend = page.getByRole("img", { name: chart }).locator("tr").filter({ hasText: line });
         await legend.locator(".u-value").getByText(/[1-9]/).waitFor();
+        await value.getByText(/[1-9]/).waitFor();
         const [number = ""] = (await value.textContent())?.split("/s") ?? [];
         const [ofLegend] = (await legend.locator(".u-value").textContent())?.split("/s") ?? [];
         if (span === "1h") expect(ofLegend).toBe(number);

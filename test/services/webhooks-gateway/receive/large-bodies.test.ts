@@ -62,7 +62,7 @@ const BODIES = LONG_RUN ? 10 : 2;
 
 test(`${BODIES} concurrent bodies of 25 MiB are all accepted, and small calls are answered meanwhile`, async () => {
   // Longer than the default, because other tests share the CPU cores.
-  const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 15_000 });
+  const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 60_000 });
   const small = streamOfSmallCalls(gateway);
   const large = await Promise.all(Array.from({ length: BODIES }, (_, i) => postLarge(gateway, String(i))));
   const { statuses, slowestMs } = await small.end();
