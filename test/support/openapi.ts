@@ -62,7 +62,8 @@ export function createUndocumentedIn(openApi: OpenApi): Judge {
 
 function createJudge(openApi: OpenApi): Judge {
   const ajv = new Ajv2020({
-    ...{ strict: false, allErrors: true },
+    // Other tests check that the documents themselves are valid.
+    ...{ strict: false, allErrors: true, validateSchema: false },
     formats: {
       ...{ int64: true, binary: true, date: /^\d{4}-\d\d-\d\d$/ },
       "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/,
