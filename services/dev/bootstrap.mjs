@@ -1,7 +1,7 @@
 // Prepares a fresh clone, then runs one of the project's programs. It is plain JavaScript because it runs before
 // anything is installed.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
@@ -78,12 +78,21 @@ function packagesIn(lockfile) {
 }
 
 /**
- * Runs `npm test` on the other releases of Node (other-node.mjs), and then all tests, with the long ones, on this one.
- * If arguments name some tests, only these run, and only on this release.
+ * Runs `npm test` on the other releases of Node (other-node.mjs), and then the long tests on this one. If arguments name
+ * some tests, only these run, and only on this release.
  */
 function testLong() {
   if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
-  run("npm", ["run", "--silent", "check:long", "--", ...args]);
+  run("npm", ["run", "--silent", "check:long", "--", ...(args.length === 0 ? longerTests() : args)]);
+}
+
+/** Returns the test files that have long tests. `npm test` runs all tests of the others. */
+function longerTests() {
+  const files = readdirSync(join(root, "test"), { recursive: true }).map((file) => join("test", file));
+  const marksLongTests = (file) => readFileSync(join(root, file), "utf8").includes(`long-run.ts"`);
+  return files.filter(
+    (file) => file.endsWith(".long.test.ts") || (file.endsWith(".test.ts") && marksLongTests(file)),
+  );
 }
 
 /**

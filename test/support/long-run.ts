@@ -1,4 +1,4 @@
-/** True for `npm run test:long`, which runs every test. `npm test` runs at least one of each kind. */
+/** True for `npm run test:long`, which runs the long tests too. `npm test` runs at least one of each kind. */
 export const LONG_RUN = process.env["LONG_RUN"] === "1";
 
 /** Returns all rows in the long run, and otherwise only the first ones. */
