@@ -12,6 +12,7 @@ import { twoTokens } from "../services/x402-gateway/two-tokens.ts";
 import { codeOf } from "../support/books.ts";
 import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 
 const redis = useRedis();
 const devnet = useDevnet();
@@ -63,22 +64,24 @@ test.each(Object.entries(WAYS))(
   },
 );
 
-test("an offer in a token that a reload has removed can still be paid, and no new one is made", async () => {
-  const payment = await signOffer(await ask(), { payer });
-  const { accepted_tokens, ...rest } = twoTokens(devnet);
-  await reload(tablesOf(OLD, { ...rest, accepted_tokens: accepted_tokens.slice(1) }));
-  expect((await buy(payment)).status).toBe(202);
-  expect(requiredIn(await ask()).accepts.map(({ asset }) => asset)).not.toContain(devnet.token);
-});
+onlyInLongRun(() => {
+  test("an offer in a token that a reload has removed can still be paid, and no new one is made", async () => {
+    const payment = await signOffer(await ask(), { payer });
+    const { accepted_tokens, ...rest } = twoTokens(devnet);
+    await reload(tablesOf(OLD, { ...rest, accepted_tokens: accepted_tokens.slice(1) }));
+    expect((await buy(payment)).status).toBe(202);
+    expect(requiredIn(await ask()).accepts.map(({ asset }) => asset)).not.toContain(devnet.token);
+  });
 
-test("an offer is refused once its address was removed, or its job is no longer sold", async () => {
-  const [first, second] = [await ask(), await ask()];
-  await reload(tablesOf(OLD, {}, { pay_to: OTHER_ADDRESS }));
-  const elsewhere = await buy(await signOffer(first, { payer }));
-  expect([elsewhere.status, codeOf(elsewhere)]).toEqual([402, "payment.not_offered"]);
-  await reload(tablesOf({ "8": "1000000000000000" }));
-  expect((await buy(await signOffer(second, { payer }))).status).toBe(404);
-  await reload(tablesOf(OLD, { default_invocation_mode: "disabled" }));
-  expect((await buy(await signOffer(second, { payer }))).status).toBe(403);
-  expect(await charged()).toEqual([]);
+  test("an offer is refused once its address was removed, or its job is no longer sold", async () => {
+    const [first, second] = [await ask(), await ask()];
+    await reload(tablesOf(OLD, {}, { pay_to: OTHER_ADDRESS }));
+    const elsewhere = await buy(await signOffer(first, { payer }));
+    expect([elsewhere.status, codeOf(elsewhere)]).toEqual([402, "payment.not_offered"]);
+    await reload(tablesOf({ "8": "1000000000000000" }));
+    expect((await buy(await signOffer(second, { payer }))).status).toBe(404);
+    await reload(tablesOf(OLD, { default_invocation_mode: "disabled" }));
+    expect((await buy(await signOffer(second, { payer }))).status).toBe(403);
+    expect(await charged()).toEqual([]);
+  });
 });

@@ -141,7 +141,7 @@ test("a reload that corrects a runner's address ends its outage in the metrics",
   await eventually("the calls have run", () => ofPath().length === 3);
 });
 
-const RELOADS = LONG_RUN ? 200 : 30;
+const RELOADS = LONG_RUN ? 200 : 10;
 
 test(`${RELOADS} reloads of a gateway and a producer under load, half of them wrong, refuse no request and lose or double no call`, {
   timeout: 180_000,

@@ -82,13 +82,15 @@ test("postern webhooks serves until SIGTERM and exits with 0, with its metrics o
   expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
 });
 
-test("a second SIGTERM ends a gateway that drains at once, with exit code 1", async () => {
-  postern.configure(tables(asUser(redis.url, "webhooks"), 300));
-  const gateway = postern.start(await webhooks());
-  await gateway.waitForEvent("service.started");
-  process.kill(gateway.pid, "SIGTERM");
-  await gateway.waitForEvent("service.stopping");
-  expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 1 });
+onlyInLongRun(() => {
+  test("a second SIGTERM ends a gateway that drains at once, with exit code 1", async () => {
+    postern.configure(tables(asUser(redis.url, "webhooks"), 300));
+    const gateway = postern.start(await webhooks());
+    await gateway.waitForEvent("service.started");
+    process.kill(gateway.pid, "SIGTERM");
+    await gateway.waitForEvent("service.stopping");
+    expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 1 });
+  });
 });
 
 test("a gateway exits with 1 at its start if Redis is not durable, and the log says what to do", async () => {
@@ -101,24 +103,26 @@ test("a gateway exits with 1 at its start if Redis is not durable, and the log s
   expect(stdout).toContain("appendfsync always");
 });
 
-test("a producer whose Redis is unavailable logs this once, and exits with 0 on SIGTERM", async () => {
-  const mortal = await startRedis({ env: process.env });
-  ends.defer(() => mortal.stop());
-  // It waits for calls in flight as long as an injection may take.
-  postern.configure({ postern: { redis: { url: mortal.url }, runner: { timeout_ms: 300 } } });
-  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
-  const { opsAddress } = await producer.waitForEvent("service.started");
-  await eventually("it is ready", async () => {
-    const ready = await send(String(opsAddress), { method: "GET", path: "/readyz" });
-    return ready.status === 200;
+onlyInLongRun(() => {
+  test("a producer whose Redis is unavailable logs this once, and exits with 0 on SIGTERM", async () => {
+    const mortal = await startRedis({ env: process.env });
+    ends.defer(() => mortal.stop());
+    // It waits for calls in flight as long as an injection may take.
+    postern.configure({ postern: { redis: { url: mortal.url }, runner: { timeout_ms: 300 } } });
+    const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+    const { opsAddress } = await producer.waitForEvent("service.started");
+    await eventually("it is ready", async () => {
+      const ready = await send(String(opsAddress), { method: "GET", path: "/readyz" });
+      return ready.status === 200;
+    });
+    await mortal.kill("SIGKILL");
+    await producer.waitForEvent("redis.unreachable");
+    expect(await producer.kill("SIGTERM")).toMatchObject({ code: 0 });
+    const complaints = producer
+      .events()
+      .filter(({ event }) => /^(redis\.unreachable|queue\.error)$/.test(String(event)));
+    expect(complaints).toHaveLength(1);
   });
-  await mortal.kill("SIGKILL");
-  await producer.waitForEvent("redis.unreachable");
-  expect(await producer.kill("SIGTERM")).toMatchObject({ code: 0 });
-  const complaints = producer
-    .events()
-    .filter(({ event }) => /^(redis\.unreachable|queue\.error)$/.test(String(event)));
-  expect(complaints).toHaveLength(1);
 });
 
 onlyInLongRun(() => {

@@ -16,6 +16,7 @@ import { usePayments } from "../../fixtures/payments.ts";
 import { PRICE } from "../../fixtures/x402.ts";
 import { csvRows } from "../../support/csv-rows.ts";
 import { payersIn } from "../../support/devnet.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 import { configureRefunds, payBack, refundable } from "./refundable.ts";
 import { runIn } from "./run-of.ts";
@@ -120,18 +121,20 @@ test("a decision on a payment and a reconcile are done in its partition, with th
   }
 });
 
-test("one bulk operation acknowledges disputed payments of all partitions, and the revenue sums all partitions", async () => {
-  const ids: string[] = [];
-  for (const payer of payers) ids.push(await payments.buy(payer));
-  for (const id of ids) await payments.gateway.journal.markDisputed(id, "the chain says: expired");
-  expect((await overview()).payments.disputed.count).toBe(COUNT);
-  const begun = await service.post("/api/v1/payments/acknowledgements", { ...why, all: true });
-  expect(await runIn(service, String(begun.headers["location"]), "done")).toMatchObject({ done: COUNT });
-  expect((await overview()).payments.disputed.count).toBe(0);
-  const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: object[] }>();
-  expect(earned).toMatchObject([
-    { symbol: "USDC", job: "1/7", disputes: COUNT, disputed: String(BigInt(COUNT) * PRICE) },
-  ]);
+onlyInLongRun(() => {
+  test("one bulk operation acknowledges disputed payments of all partitions, and the revenue sums all partitions", async () => {
+    const ids: string[] = [];
+    for (const payer of payers) ids.push(await payments.buy(payer));
+    for (const id of ids) await payments.gateway.journal.markDisputed(id, "the chain says: expired");
+    expect((await overview()).payments.disputed.count).toBe(COUNT);
+    const begun = await service.post("/api/v1/payments/acknowledgements", { ...why, all: true });
+    expect(await runIn(service, String(begun.headers["location"]), "done")).toMatchObject({ done: COUNT });
+    expect((await overview()).payments.disputed.count).toBe(0);
+    const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: object[] }>();
+    expect(earned).toMatchObject([
+      { symbol: "USDC", job: "1/7", disputes: COUNT, disputed: String(BigInt(COUNT) * PRICE) },
+    ]);
+  });
 });
 
 test("refunds of all partitions are listed, reported and exported in one file, and each is closed by the transfer to its payer", async () => {
@@ -174,48 +177,50 @@ test("refunds of all partitions are listed, reported and exported in one file, a
   expect(surplus).toMatchObject([{ transaction: other, payment: { call_id: ids[1] } }]);
 }, 60_000);
 
-test("if several exports run at once, each refund of any partition is in exactly one of them", async () => {
-  const ids = await refundable(payments, 2 * COUNT, undefined, [...payers, ...payers]);
-  const made = await Promise.all(Array.from({ length: 4 }, () => exportOf({ call_ids: ids })));
-  const shown = made.flatMap((each) => (each["rows"] as RefundExportView["rows"] | undefined) ?? []);
-  expect(shown.map(({ call_id: id }) => id).toSorted()).toEqual(ids.toSorted());
-}, 60_000);
+onlyInLongRun(() => {
+  test("if several exports run at once, each refund of any partition is in exactly one of them", async () => {
+    const ids = await refundable(payments, 2 * COUNT, undefined, [...payers, ...payers]);
+    const made = await Promise.all(Array.from({ length: 4 }, () => exportOf({ call_ids: ids })));
+    const shown = made.flatMap((each) => (each["rows"] as RefundExportView["rows"] | undefined) ?? []);
+    expect(shown.map(({ call_id: id }) => id).toSorted()).toEqual(ids.toSorted());
+  }, 60_000);
 
-test("an export whose process dies between two partitions never grows after it was shown, and a later export has the rest", async () => {
-  const ids = await refundable(payments, COUNT, undefined, payers);
-  const found = (await Promise.all(
-    ids.map((id) => payments.gateway.journal.findWithoutCall(id)),
-  )) as Payment[];
-  const id = `r_${"0d".repeat(16)}`;
-  const partOf = (index: number) => {
-    const payment = found[index] as Payment;
-    const { asset, symbol, payer, amount, network } = payment.terms;
-    const line = {
-      at: 1,
-      action: "refund",
-      callId: payment.id,
-      by: "me",
-      selection: `export ${id}`,
-    } as const;
-    return createRefunds(payments.partitions.all[index] as Partition).export({
-      ...{ id, at: 1, by: "me", network, block: 1n, effectUnknown: false, lineOf: () => line },
-      cases: [{ payment, row: { call: payment.id, asset, symbol, decimals: 6, payer, amount } }],
-    });
-  };
-  await partOf(1);
-  const rowsOf = (made: Record<string, unknown>) =>
-    (made["rows"] as RefundExportView["rows"]).map(({ call_id }) => call_id);
-  expect(rowsOf((await service.get(`${EXPORTS}/${id}`, { as: "viewer" })).json())).toEqual([ids[1]]);
-  // The command of the dead process to another partition arrives late.
-  expect(await partOf(2)).toBeUndefined();
-  expect(rowsOf(await exportOf({ id, call_ids: ids }))).toEqual([ids[1]]);
-  expect(rowsOf((await service.get(`${EXPORTS}/${id}`)).json())).toEqual([ids[1]]);
-  const rest = await exportOf({ call_ids: ids });
-  expect(rowsOf(rest)).toEqual([ids[0], ids[2], ids[3]]);
-  expect(refusalOf(await service.post(EXPORTS, { ...why, call_ids: ids }))).toEqual([
-    ...[409, "payment.undecidable"],
-  ]);
-}, 60_000);
+  test("an export whose process dies between two partitions never grows after it was shown, and a later export has the rest", async () => {
+    const ids = await refundable(payments, COUNT, undefined, payers);
+    const found = (await Promise.all(
+      ids.map((id) => payments.gateway.journal.findWithoutCall(id)),
+    )) as Payment[];
+    const id = `r_${"0d".repeat(16)}`;
+    const partOf = (index: number) => {
+      const payment = found[index] as Payment;
+      const { asset, symbol, payer, amount, network } = payment.terms;
+      const line = {
+        at: 1,
+        action: "refund",
+        callId: payment.id,
+        by: "me",
+        selection: `export ${id}`,
+      } as const;
+      return createRefunds(payments.partitions.all[index] as Partition).export({
+        ...{ id, at: 1, by: "me", network, block: 1n, effectUnknown: false, lineOf: () => line },
+        cases: [{ payment, row: { call: payment.id, asset, symbol, decimals: 6, payer, amount } }],
+      });
+    };
+    await partOf(1);
+    const rowsOf = (made: Record<string, unknown>) =>
+      (made["rows"] as RefundExportView["rows"]).map(({ call_id }) => call_id);
+    expect(rowsOf((await service.get(`${EXPORTS}/${id}`, { as: "viewer" })).json())).toEqual([ids[1]]);
+    // The command of the dead process to another partition arrives late.
+    expect(await partOf(2)).toBeUndefined();
+    expect(rowsOf(await exportOf({ id, call_ids: ids }))).toEqual([ids[1]]);
+    expect(rowsOf((await service.get(`${EXPORTS}/${id}`)).json())).toEqual([ids[1]]);
+    const rest = await exportOf({ call_ids: ids });
+    expect(rowsOf(rest)).toEqual([ids[0], ids[2], ids[3]]);
+    expect(refusalOf(await service.post(EXPORTS, { ...why, call_ids: ids }))).toEqual([
+      ...[409, "payment.undecidable"],
+    ]);
+  }, 60_000);
+});
 
 test("an audit of the chain matches the payments of all partitions, and names the payments of each", async () => {
   await devnet.chain.mine();
@@ -238,17 +243,19 @@ test("an audit of the chain matches the payments of all partitions, and names th
   ]);
 });
 
-test("jobs are sold again in all partitions once an audit covers the unaudited time", async () => {
-  const adopt = (partition: Partition) =>
-    adoptDeployment(partition, { id: "d", replaced: undefined, unauditedSince: Date.now() });
-  await Promise.all(payments.partitions.all.map(adopt));
-  const unaudited = () =>
-    Promise.all(
-      payments.partitions.all.map(({ redis, keys }) => redis.hexists(keys.deployment, "unaudited")),
-    );
-  expect(await unaudited()).toEqual([1, 1, 1, 1]);
-  await resultOf("audits", { from_block: "0" });
-  expect(await unaudited()).toEqual([0, 0, 0, 0]);
+onlyInLongRun(() => {
+  test("jobs are sold again in all partitions once an audit covers the unaudited time", async () => {
+    const adopt = (partition: Partition) =>
+      adoptDeployment(partition, { id: "d", replaced: undefined, unauditedSince: Date.now() });
+    await Promise.all(payments.partitions.all.map(adopt));
+    const unaudited = () =>
+      Promise.all(
+        payments.partitions.all.map(({ redis, keys }) => redis.hexists(keys.deployment, "unaudited")),
+      );
+    expect(await unaudited()).toEqual([1, 1, 1, 1]);
+    await resultOf("audits", { from_block: "0" });
+    expect(await unaudited()).toEqual([0, 0, 0, 0]);
+  });
 });
 
 test("a transfer pays for one job in the whole deployment, that of its sender, even if an operator decides otherwise", async () => {

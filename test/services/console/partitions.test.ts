@@ -8,6 +8,7 @@ import { refusalOf, type TestOperator, useOperator } from "../../fixtures/consol
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 import { runIn } from "./run-of.ts";
 
@@ -122,49 +123,51 @@ test("the audit log has the lines of all partitions in one order, each exactly o
   expect(own.entries).toMatchObject([{ action: "replay", call_id: ids[5] }]);
 });
 
-test("a bulk replay selects the oldest calls of all partitions, and reports named calls that are missing", async () => {
-  const service = await start();
-  const oldest = (await pagesOf<FailedPage>(service, "/api/v1/failed?limit=50"))
-    .flatMap((page) => page.calls)
-    .slice(-10)
-    .map(({ id }) => id);
-  const begun = await service.post("/api/v1/failed/replays", { all: true, limit: 10, reason: "x" });
-  await runIn(service, String(begun.headers["location"]), "done");
-  const left = (await service.get("/api/v1/failed?limit=50")).json<FailedPage>().calls.map(({ id }) => id);
-  expect(left).not.toEqual(expect.arrayContaining([oldest[0]]));
-  expect([...left, ...oldest].toSorted()).toEqual(ids.toSorted());
-  const order = { call_ids: [...left.slice(0, 8), oldest[0]], reason: "x" };
-  const named = await service.post("/api/v1/failed/replays", order);
-  expect(await runIn(service, String(named.headers["location"]), "done")).toMatchObject({
-    ...{ matched: 8, done: 8, outcome: { waiting: 8, failed_again: 0, is_whole: true } },
-    missing: [{ code: "call.not_failed", detail: expect.stringContaining(oldest[0] ?? "") }],
+onlyInLongRun(() => {
+  test("a bulk replay selects the oldest calls of all partitions, and reports named calls that are missing", async () => {
+    const service = await start();
+    const oldest = (await pagesOf<FailedPage>(service, "/api/v1/failed?limit=50"))
+      .flatMap((page) => page.calls)
+      .slice(-10)
+      .map(({ id }) => id);
+    const begun = await service.post("/api/v1/failed/replays", { all: true, limit: 10, reason: "x" });
+    await runIn(service, String(begun.headers["location"]), "done");
+    const left = (await service.get("/api/v1/failed?limit=50")).json<FailedPage>().calls.map(({ id }) => id);
+    expect(left).not.toEqual(expect.arrayContaining([oldest[0]]));
+    expect([...left, ...oldest].toSorted()).toEqual(ids.toSorted());
+    const order = { call_ids: [...left.slice(0, 8), oldest[0]], reason: "x" };
+    const named = await service.post("/api/v1/failed/replays", order);
+    expect(await runIn(service, String(named.headers["location"]), "done")).toMatchObject({
+      ...{ matched: 8, done: 8, outcome: { waiting: 8, failed_again: 0, is_whole: true } },
+      missing: [{ code: "call.not_failed", detail: expect.stringContaining(oldest[0] ?? "") }],
+    });
   });
-});
 
-test("a bulk replay of 200 calls whose process dies is completed by another process, and each call is replayed once", async () => {
-  const more = await calls.fail(Array.from({ length: 160 }, () => ({})));
-  const all = [...ids, ...more];
-  const before = new Map(all.map((id) => [id, calls.offered(id)]));
-  const dying = await start({ redisUrl: asUser(proxy.url, "operator") });
-  proxy.replyPauseMs = () => 10;
-  const order = { all: true, concurrency: 2, reason: "x" };
-  const location = String((await dying.post("/api/v1/failed/replays", order)).headers["location"]);
-  const isMidway = async () => {
-    const { total } = (await other.get("/api/v1/failed/count")).json<{ total: number }>();
-    return total < 180 && total > 0;
-  };
-  const other = await start();
-  await eventually("some calls are replayed", isMidway);
-  // From now on none of its commands arrives, as if it had been killed.
-  proxy.onCommand = () => ({ kind: "lose-command" });
-  const done = await runIn(other, location, "done");
-  expect(done.matched).toBe(200);
-  expect(done.done + done.left_meanwhile).toBe(200);
-  const lines = await pagesOf<AuditPage>(other, `/api/v1/audit?action=replay&run=${done.id}&limit=30`);
-  const replayed = lines.flatMap((page) => page.entries).map(({ call_id: id }) => id);
-  expect(replayed.toSorted()).toEqual(all.toSorted());
-  await calls.startProducer();
-  await eventually("all are injected", () => all.every((id) => calls.offered(id) > (before.get(id) ?? 0)));
-  await calls.stopProducer();
-  expect(all.filter((id) => calls.offered(id) !== (before.get(id) ?? 0) + 1)).toEqual([]);
-}, 60_000);
+  test("a bulk replay of 200 calls whose process dies is completed by another process, and each call is replayed once", async () => {
+    const more = await calls.fail(Array.from({ length: 160 }, () => ({})));
+    const all = [...ids, ...more];
+    const before = new Map(all.map((id) => [id, calls.offered(id)]));
+    const dying = await start({ redisUrl: asUser(proxy.url, "operator") });
+    proxy.replyPauseMs = () => 10;
+    const order = { all: true, concurrency: 2, reason: "x" };
+    const location = String((await dying.post("/api/v1/failed/replays", order)).headers["location"]);
+    const isMidway = async () => {
+      const { total } = (await other.get("/api/v1/failed/count")).json<{ total: number }>();
+      return total < 180 && total > 0;
+    };
+    const other = await start();
+    await eventually("some calls are replayed", isMidway);
+    // From now on none of its commands arrives, as if it had been killed.
+    proxy.onCommand = () => ({ kind: "lose-command" });
+    const done = await runIn(other, location, "done");
+    expect(done.matched).toBe(200);
+    expect(done.done + done.left_meanwhile).toBe(200);
+    const lines = await pagesOf<AuditPage>(other, `/api/v1/audit?action=replay&run=${done.id}&limit=30`);
+    const replayed = lines.flatMap((page) => page.entries).map(({ call_id: id }) => id);
+    expect(replayed.toSorted()).toEqual(all.toSorted());
+    await calls.startProducer();
+    await eventually("all are injected", () => all.every((id) => calls.offered(id) > (before.get(id) ?? 0)));
+    await calls.stopProducer();
+    expect(all.filter((id) => calls.offered(id) !== (before.get(id) ?? 0) + 1)).toEqual([]);
+  }, 60_000);
+});

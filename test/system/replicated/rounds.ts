@@ -11,7 +11,7 @@ import {
   SMALL_LOAD,
   startFailoverWorld,
 } from "../../support/failover/world.ts";
-import { LONG_RUN, sample } from "../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun, sample } from "../../support/long-run.ts";
 import { seeded } from "../fleet/seeded.ts";
 
 const NAMES = Object.keys(WAYS) as WayName[];
@@ -41,26 +41,28 @@ export function testFailovers(redis: Topology, minReplicas: number, partitions =
     },
   );
 
-  test("a webhook that one gateway could not replicate gets no 202 from another gateway until all replicas have it", async () => {
-    const [one = "", other = ""] = world.gateways;
-    const delivery = "first at one";
-    const { port } = await redis.primary(world.prefixes.of(callIdOf(delivery)));
-    const info = await at(port, (client) => client.info("replication"));
-    const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
-    const replica = redis.servers.find((server) => server.port === replicaPort);
-    const deliver = async (gateway: string) => (await world.deliver(gateway, delivery))?.status;
-    // The previous failover may have left a replica that is not connected yet.
-    await eventually(
-      "all replicas are there",
-      async () => (await world.deliver(one, "before"))?.status === 202,
-    );
-    process.kill(replica!.pid, "SIGSTOP");
-    try {
-      expect(await deliver(one)).toBe(503);
-      expect(await deliver(other)).toBe(503);
-    } finally {
-      process.kill(replica!.pid, "SIGCONT");
-    }
-    await eventually("it is accepted", async () => (await deliver(other)) === 202);
+  onlyInLongRun(() => {
+    test("a webhook that one gateway could not replicate gets no 202 from another gateway until all replicas have it", async () => {
+      const [one = "", other = ""] = world.gateways;
+      const delivery = "first at one";
+      const { port } = await redis.primary(world.prefixes.of(callIdOf(delivery)));
+      const info = await at(port, (client) => client.info("replication"));
+      const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
+      const replica = redis.servers.find((server) => server.port === replicaPort);
+      const deliver = async (gateway: string) => (await world.deliver(gateway, delivery))?.status;
+      // The previous failover may have left a replica that is not connected yet.
+      await eventually(
+        "all replicas are there",
+        async () => (await world.deliver(one, "before"))?.status === 202,
+      );
+      process.kill(replica!.pid, "SIGSTOP");
+      try {
+        expect(await deliver(one)).toBe(503);
+        expect(await deliver(other)).toBe(503);
+      } finally {
+        process.kill(replica!.pid, "SIGCONT");
+      }
+      await eventually("it is accepted", async () => (await deliver(other)) === 202);
+    });
   });
 }

@@ -23,7 +23,7 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { needs } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
@@ -221,21 +221,23 @@ test.each([
   expect(existsSync(dir)).toBe(false);
 });
 
-test("a gateway with a configuration of postern init accepts the sender's webhooks", async () => {
-  const dir = newDir();
-  const args = ["init", dir, "--yes", "--accept", "both", "--preset", "gitlab", "--redis-url", redis.url];
-  expect(await runHere(args)).toMatchObject({ code: 0, stderr: "" });
-  const bind = ["--bind-address", String(await freePort()), "--ops-address", "127.0.0.1:0"];
-  const gateway = postern.start(["webhooks", "--config-dir", dir, "--service-id", "7", ...bind]);
-  const { address, opsAddress } = await gateway.waitForEvent("service.started");
-  await eventually("it is ready", async () => (await fetch(`http://${opsAddress}/readyz`)).status === 200);
-  const secret = readFileSync(join(dir, "secrets", "gitlab"), "utf8").trim();
-  const deliver = (token: string) =>
-    send(address as string, {
-      ...{ method: "POST", path: "/hooks/gitlab", headers: { "X-Gitlab-Token": token }, body: "{}" },
-    });
-  expect((await deliver(secret)).status).toBe(202);
-  expect((await deliver("another")).status).toBe(401);
+onlyInLongRun(() => {
+  test("a gateway with a configuration of postern init accepts the sender's webhooks", async () => {
+    const dir = newDir();
+    const args = ["init", dir, "--yes", "--accept", "both", "--preset", "gitlab", "--redis-url", redis.url];
+    expect(await runHere(args)).toMatchObject({ code: 0, stderr: "" });
+    const bind = ["--bind-address", String(await freePort()), "--ops-address", "127.0.0.1:0"];
+    const gateway = postern.start(["webhooks", "--config-dir", dir, "--service-id", "7", ...bind]);
+    const { address, opsAddress } = await gateway.waitForEvent("service.started");
+    await eventually("it is ready", async () => (await fetch(`http://${opsAddress}/readyz`)).status === 200);
+    const secret = readFileSync(join(dir, "secrets", "gitlab"), "utf8").trim();
+    const deliver = (token: string) =>
+      send(address as string, {
+        ...{ method: "POST", path: "/hooks/gitlab", headers: { "X-Gitlab-Token": token }, body: "{}" },
+      });
+    expect((await deliver(secret)).status).toBe(202);
+    expect((await deliver("another")).status).toBe(401);
+  });
 });
 
 test("a gateway with a configuration of postern init sells its job for the tokens of a devnet", async () => {

@@ -92,48 +92,52 @@ test("postern pay buys one job, prints price, signature and receipt, follows it,
   expect(await payments.charged()).toEqual([PRICE]);
 });
 
-test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
-  const json = outcomeOf(await payHere("--max", "5", "--wait=0", "-o", "json"));
-  const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
-  const receipt = {
-    network: payments.devnet.network,
-    asset: payments.devnet.token,
-    symbol: "USDC",
-    amount: String(PRICE),
-    payer: payments.payer.address.toLowerCase(),
-    pay_to: payments.devnet.seller,
-    transaction: json?.["transaction"],
-    quote_digest: payment?.terms.quote_digest,
-  };
-  expect(json?.["receipt"]).toEqual(receipt);
+onlyInLongRun(() => {
+  test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
+    const json = outcomeOf(await payHere("--max", "5", "--wait=0", "-o", "json"));
+    const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
+    const receipt = {
+      network: payments.devnet.network,
+      asset: payments.devnet.token,
+      symbol: "USDC",
+      amount: String(PRICE),
+      payer: payments.payer.address.toLowerCase(),
+      pay_to: payments.devnet.seller,
+      transaction: json?.["transaction"],
+      quote_digest: payment?.terms.quote_digest,
+    };
+    expect(json?.["receipt"]).toEqual(receipt);
 
-  const { stdout } = await payHere("--max", "5", "--wait=0");
-  const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
-  const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
-  const rows = lines.join("").trim().split("\n");
-  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
-    ["network", receipt.network],
-    ["token", `USDC ${receipt.asset}`],
-    ["amount", "3.2 USDC"],
-    ["payer", receipt.payer],
-    ["recipient", receipt.pay_to],
-    ["transaction", transaction],
-    ["quote digest", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
-  ]);
-});
+    const { stdout } = await payHere("--max", "5", "--wait=0");
+    const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
+    const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
+    const rows = lines.join("").trim().split("\n");
+    expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
+      ["network", receipt.network],
+      ["token", `USDC ${receipt.asset}`],
+      ["amount", "3.2 USDC"],
+      ["payer", receipt.payer],
+      ["recipient", receipt.pay_to],
+      ["transaction", transaction],
+      ["quote digest", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
+    ]);
+  });
 
-test("postern receipt verify accepts the JSON that postern pay prints", async () => {
-  await payments.restartGateway({ x402: { receipt_keys: newReceiptKey().pem } });
-  const paid = await payHere("--body", "hello", "--max", "5", "--wait=0", "-o", "json", "--quiet");
-  const dir = tempDir();
-  const [purchase, keys, body] = ["purchase.json", "jwks.json", "body"].map((name) => join(dir, name));
-  writeFileSync(`${purchase}`, paid.stdout);
-  writeFileSync(`${keys}`, await (await fetch(urlOf("/.well-known/jwks.json"))).text());
-  writeFileSync(`${body}`, "hello");
-  const options = ["--issuer", PUBLIC_URL, "--keys", `${keys}`, "--content", `${body}`, "-o", "json"];
-  const ran = await runHere(["receipt", "verify", `${purchase}`, ...options]);
-  const { call_id, transaction } = outcomeOf(paid) ?? {};
-  expect(jsonLines(ran)).toMatchObject([{ valid: true, type: "payment", claims: { call_id, transaction } }]);
+  test("postern receipt verify accepts the JSON that postern pay prints", async () => {
+    await payments.restartGateway({ x402: { receipt_keys: newReceiptKey().pem } });
+    const paid = await payHere("--body", "hello", "--max", "5", "--wait=0", "-o", "json", "--quiet");
+    const dir = tempDir();
+    const [purchase, keys, body] = ["purchase.json", "jwks.json", "body"].map((name) => join(dir, name));
+    writeFileSync(`${purchase}`, paid.stdout);
+    writeFileSync(`${keys}`, await (await fetch(urlOf("/.well-known/jwks.json"))).text());
+    writeFileSync(`${body}`, "hello");
+    const options = ["--issuer", PUBLIC_URL, "--keys", `${keys}`, "--content", `${body}`, "-o", "json"];
+    const ran = await runHere(["receipt", "verify", `${purchase}`, ...options]);
+    const { call_id, transaction } = outcomeOf(paid) ?? {};
+    expect(jsonLines(ran)).toMatchObject([
+      { valid: true, type: "payment", claims: { call_id, transaction } },
+    ]);
+  });
 });
 
 onlyInLongRun(() => {
@@ -301,17 +305,19 @@ async function payByName(name: string, ...args: string[]) {
   return discreet(payer, await runHere(all, { POSTERN_PAYER_KEY: payer.privateKey }));
 }
 
-test("postern pay buys a job by its name at a gateway, in each way to write the gateway's address", async () => {
-  await sellingByName();
-  const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--wait=0");
-  expect(ran).toMatchObject({ code: 0, stderr: "" });
-  const url = `http://${payments.gateway.address}/x402/jobs/1/7`;
-  expect(ran.stdout).toMatch(new RegExp(`^job: keccak256 is ${url}\nprice: 3\\.2 USDC`));
-  for (const path of ["/", "/x402", "/x402/?a=b#c"]) {
-    const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--wait=0", "-o", "json"];
-    expect(outcomeOf(await payByName("echo", ...more))).toMatchObject({ outcome: "accepted" });
-  }
-  expect(await payments.charged()).toHaveLength(4);
+onlyInLongRun(() => {
+  test("postern pay buys a job by its name at a gateway, in each way to write the gateway's address", async () => {
+    await sellingByName();
+    const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--wait=0");
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
+    const url = `http://${payments.gateway.address}/x402/jobs/1/7`;
+    expect(ran.stdout).toMatch(new RegExp(`^job: keccak256 is ${url}\nprice: 3\\.2 USDC`));
+    for (const path of ["/", "/x402", "/x402/?a=b#c"]) {
+      const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--wait=0", "-o", "json"];
+      expect(outcomeOf(await payByName("echo", ...more))).toMatchObject({ outcome: "accepted" });
+    }
+    expect(await payments.charged()).toHaveLength(4);
+  });
 });
 
 onlyInLongRun(() => {
@@ -342,12 +348,14 @@ test.each([
   expect(ran.stdout).not.toContain("signed");
 });
 
-test("postern pay says what to do if a gateway lists no jobs, or jobs without names", async () => {
-  expect((await payByName("echo")).stderr).toMatch(/its jobs have no names, so use the URL of the job\n$/);
-  const elsewhere = await payByName("echo", "--gateway", payments.devnet.facilitatorUrl);
-  expect(elsewhere.stderr).toMatch(/expected a list of jobs from \S+, but it answered 404/);
-  const nobody = await payByName("echo", "--gateway", "http://127.0.0.1:1");
-  expect(nobody.stderr).toMatch(/cannot get the list of jobs from 127\.0\.0\.1:1: /);
+onlyInLongRun(() => {
+  test("postern pay says what to do if a gateway lists no jobs, or jobs without names", async () => {
+    expect((await payByName("echo")).stderr).toMatch(/its jobs have no names, so use the URL of the job\n$/);
+    const elsewhere = await payByName("echo", "--gateway", payments.devnet.facilitatorUrl);
+    expect(elsewhere.stderr).toMatch(/expected a list of jobs from \S+, but it answered 404/);
+    const nobody = await payByName("echo", "--gateway", "http://127.0.0.1:1");
+    expect(nobody.stderr).toMatch(/cannot get the list of jobs from 127\.0\.0\.1:1: /);
+  });
 });
 
 test("postern pay signs nothing for a body that does not match the job's schema, by name or by URL, and names the mismatch", async () => {
@@ -397,12 +405,14 @@ describe("the output that postern pay prints", () => {
     });
   }
 
-  test("can be fetched by the one line that --quiet --wait=0 prints, which ends without it", async () => {
-    const front = await startFront();
-    const args = ["pay", `${front.url}${JOB_PATH}`, "--quiet", "--max", "5", "--wait=0"];
-    const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
-    expect(ran.code).toBe(0);
-    await fetchLate(ran.stdout + ran.stderr);
+  onlyInLongRun(() => {
+    test("can be fetched by the one line that --quiet --wait=0 prints, which ends without it", async () => {
+      const front = await startFront();
+      const args = ["pay", `${front.url}${JOB_PATH}`, "--quiet", "--max", "5", "--wait=0"];
+      const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
+      expect(ran.code).toBe(0);
+      await fetchLate(ran.stdout + ran.stderr);
+    });
   });
 
   onlyInLongRun(() => {
@@ -479,23 +489,25 @@ describe("the output that postern pay prints", () => {
     });
   });
 
-  test("is fetched with a sign-in if the first answer is lost, because a repeated payment gets no token", async () => {
-    const front = await startFront();
-    await injectAll();
-    let lost = false;
-    front.answer = async (req, res, forward) => {
-      if (lost || req.headers["payment-signature"] === undefined) return honestly(req, res, forward);
-      lost = true;
-      await forward();
-      return res.destroy();
-    };
-    const { payer } = payments;
-    const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "-o", "json"];
-    const ran = await runHere(args, { POSTERN_PAYER_KEY: payer.privateKey });
-    expect(ran.code).toBe(0);
-    expect(outcomeOf(ran)).toMatchObject({ outcome: "injected", result: { body: "forty-two\n" } });
-    expect(outcomeOf(ran)).not.toHaveProperty("result_token");
-    expect(await payments.charged()).toEqual([PRICE]);
+  onlyInLongRun(() => {
+    test("is fetched with a sign-in if the first answer is lost, because a repeated payment gets no token", async () => {
+      const front = await startFront();
+      await injectAll();
+      let lost = false;
+      front.answer = async (req, res, forward) => {
+        if (lost || req.headers["payment-signature"] === undefined) return honestly(req, res, forward);
+        lost = true;
+        await forward();
+        return res.destroy();
+      };
+      const { payer } = payments;
+      const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "-o", "json"];
+      const ran = await runHere(args, { POSTERN_PAYER_KEY: payer.privateKey });
+      expect(ran.code).toBe(0);
+      expect(outcomeOf(ran)).toMatchObject({ outcome: "injected", result: { body: "forty-two\n" } });
+      expect(outcomeOf(ran)).not.toHaveProperty("result_token");
+      expect(await payments.charged()).toEqual([PRICE]);
+    });
   });
 
   onlyInLongRun(() => {
@@ -539,14 +551,18 @@ describe("the output that postern pay prints", () => {
     });
   });
 
-  test("is empty if the job keeps no results: postern pay exits with 0, and says so in a line", async () => {
-    await payments.restartGateway({ prices: { "7": { price_wei: "1000000000000000", keep_result: false } } });
-    await injectAll();
-    const ran = await payHere("--max", "5");
-    expect(ran).toMatchObject({
-      code: 0,
-      stderr: "",
-      stdout: expect.stringMatching(/\nno result: this job keeps no results\n$/),
+  onlyInLongRun(() => {
+    test("is empty if the job keeps no results: postern pay exits with 0, and says so in a line", async () => {
+      await payments.restartGateway({
+        prices: { "7": { price_wei: "1000000000000000", keep_result: false } },
+      });
+      await injectAll();
+      const ran = await payHere("--max", "5");
+      expect(ran).toMatchObject({
+        code: 0,
+        stderr: "",
+        stdout: expect.stringMatching(/\nno result: this job keeps no results\n$/),
+      });
     });
   });
 });

@@ -9,6 +9,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { codeOf } from "../../../support/books.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { authorizationIn, signAuthorization } from "../../../support/sign-payment.ts";
 import { runHere } from "../run-here.ts";
 
@@ -47,21 +48,23 @@ test("payments that were spent before they arrived are listed with their transac
   expect(stdout).toContain("3 payments already spent");
 });
 
-test("the newest thousand payments are kept, each as it first arrived, so that a payer cannot fill Redis with them", async () => {
-  const { url, client } = payments.redis;
-  const ofGateway = connectForWork({ url: new Secret(asUser(url, "x402")) }, silentLogger);
-  ends.defer(() => ofGateway.disconnect());
-  const { note } = createSpentElsewhere(partitionOf(ofGateway));
-  const one = (i: number): SpentElsewhere => ({
-    ...{ id: `c_${String(i).padStart(32, "0")}`, at: i, service_id: 1, job_index: 7, block: String(i) },
-    ...{ network: payments.devnet.network, asset: payments.devnet.token, symbol: "USDC" },
-    ...{ pay_to: payments.devnet.seller, payer: payments.payer.address, nonce: `0x${"1".repeat(64)}` },
-    ...{ amount: "1", valid_after: "0", valid_before: "1", transfer_method: "eip3009" },
+onlyInLongRun(() => {
+  test("the newest thousand payments are kept, each as it first arrived, so that a payer cannot fill Redis with them", async () => {
+    const { url, client } = payments.redis;
+    const ofGateway = connectForWork({ url: new Secret(asUser(url, "x402")) }, silentLogger);
+    ends.defer(() => ofGateway.disconnect());
+    const { note } = createSpentElsewhere(partitionOf(ofGateway));
+    const one = (i: number): SpentElsewhere => ({
+      ...{ id: `c_${String(i).padStart(32, "0")}`, at: i, service_id: 1, job_index: 7, block: String(i) },
+      ...{ network: payments.devnet.network, asset: payments.devnet.token, symbol: "USDC" },
+      ...{ pay_to: payments.devnet.seller, payer: payments.payer.address, nonce: `0x${"1".repeat(64)}` },
+      ...{ amount: "1", valid_after: "0", valid_before: "1", transfer_method: "eip3009" },
+    });
+    for (let i = 0; i < 1003; i++) await note(one(i));
+    await note({ ...one(1002), at: 5000 });
+    const listed = await createSpentElsewhere(payments.redis.partition).list();
+    expect([listed.length, listed[0], listed.at(-1)?.at]).toEqual([1000, one(1002), 3]);
+    const keys = await client.keys("*spent*");
+    expect(keys.length).toBe(2);
   });
-  for (let i = 0; i < 1003; i++) await note(one(i));
-  await note({ ...one(1002), at: 5000 });
-  const listed = await createSpentElsewhere(payments.redis.partition).list();
-  expect([listed.length, listed[0], listed.at(-1)?.at]).toEqual([1000, one(1002), 3]);
-  const keys = await client.keys("*spent*");
-  expect(keys.length).toBe(2);
 });

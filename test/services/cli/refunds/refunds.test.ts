@@ -213,21 +213,23 @@ onlyInLongRun(() => {
 const lineOf = (callId: string) =>
   ({ at: 1, action: "refund", callId, by: "me", selection: "a test" }) as const;
 
-test("an export whose command reaches Redis twice is one export with the same rows", async () => {
-  const [id = ""] = await buyCalls();
-  const refunds = createRefunds(redis.partition);
-  const payment = await payments.gateway.journal.findWithoutCall(id);
-  if (payment === undefined) throw new Error("it is not there");
-  const { asset, symbol, payer, amount, network } = payment.terms;
-  const made = {
-    ...{ id: `r_${"1".repeat(32)}`, at: 1, by: "me", network, block: 1n, effectUnknown: false },
-    lineOf,
-    cases: [{ payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } }],
-  };
-  const once = await refunds.export(made);
-  expect(once?.rows).toHaveLength(1);
-  expect(await refunds.export(made)).toEqual({ ...once, isNew: false });
-  expect(await refunds.export({ ...made, id: `r_${"2".repeat(32)}` })).toBeUndefined();
+onlyInLongRun(() => {
+  test("an export whose command reaches Redis twice is one export with the same rows", async () => {
+    const [id = ""] = await buyCalls();
+    const refunds = createRefunds(redis.partition);
+    const payment = await payments.gateway.journal.findWithoutCall(id);
+    if (payment === undefined) throw new Error("it is not there");
+    const { asset, symbol, payer, amount, network } = payment.terms;
+    const made = {
+      ...{ id: `r_${"1".repeat(32)}`, at: 1, by: "me", network, block: 1n, effectUnknown: false },
+      lineOf,
+      cases: [{ payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } }],
+    };
+    const once = await refunds.export(made);
+    expect(once?.rows).toHaveLength(1);
+    expect(await refunds.export(made)).toEqual({ ...once, isNew: false });
+    expect(await refunds.export({ ...made, id: `r_${"2".repeat(32)}` })).toBeUndefined();
+  });
 });
 
 test("an exported call is not in the list of failed calls, keeps no body, never expires, and cannot be replayed, discarded or reconciled", async () => {
@@ -335,15 +337,17 @@ test("two refunds of one amount to one payer need two transfers, even with many 
     expect(await redis.client.pttl(key)).toBeGreaterThan(0);
 });
 
-test("a transfer that was sent before a case was exported does not close it, even if it came after another case's export", async () => {
-  const [first = "", second = ""] = await buyCalls(2);
-  await exportRefunds(first);
-  await payBack();
-  await payBack();
-  await exportRefunds(second);
-  expect((await check()).closed).toMatchObject([{ call_id: first }]);
-  expect((await check()).closed).toEqual([]);
-  expect(await stateOf(second)).toBe("REFUND_PENDING");
+onlyInLongRun(() => {
+  test("a transfer that was sent before a case was exported does not close it, even if it came after another case's export", async () => {
+    const [first = "", second = ""] = await buyCalls(2);
+    await exportRefunds(first);
+    await payBack();
+    await payBack();
+    await exportRefunds(second);
+    expect((await check()).closed).toMatchObject([{ call_id: first }]);
+    expect((await check()).closed).toEqual([]);
+    expect(await stateOf(second)).toBe("REFUND_PENDING");
+  });
 });
 
 test("a call whose record does not say whether it had an effect counts as one that may have had one", async () => {
@@ -397,61 +401,63 @@ onlyInLongRun(() => {
   });
 });
 
-test("a disputed, unconfirmed or unreadable payment is never exported, but one that an operator settled is", async () => {
-  const [disputed = "", unproven = "", later = "", settled = ""] = await buyCalls(4);
-  await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
-  // The gateway's reconciler would prove the payment again.
-  await payments.stopGateway();
-  await redis.client.hset(keys.payment(unproven), "proven", 0);
-  await redis.client.hset(keys.payment(later), "terms", "?");
-  const known = JSON.parse(String(await redis.client.hget(keys.payment(settled), "settlement")));
-  await redis.client.hset(keys.payment(settled), {
-    ...{ proven: 0, reason: "it was in review" },
-    settlement: JSON.stringify({ ...known, by: "operator" }),
+onlyInLongRun(() => {
+  test("a disputed, unconfirmed or unreadable payment is never exported, but one that an operator settled is", async () => {
+    const [disputed = "", unproven = "", later = "", settled = ""] = await buyCalls(4);
+    await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
+    // The gateway's reconciler would prove the payment again.
+    await payments.stopGateway();
+    await redis.client.hset(keys.payment(unproven), "proven", 0);
+    await redis.client.hset(keys.payment(later), "terms", "?");
+    const known = JSON.parse(String(await redis.client.hget(keys.payment(settled), "settlement")));
+    await redis.client.hset(keys.payment(settled), {
+      ...{ proven: 0, reason: "it was in review" },
+      settlement: JSON.stringify({ ...known, by: "operator" }),
+    });
+    const { stdout } = await list("--effect-unknown");
+    expect(stdout).toContain("1 left out: disputed");
+    expect(stdout).toContain("1 left out: not confirmed");
+    expect(stdout).toContain("1 left out: unreadable");
+    const made = await toCsv("--effect-unknown");
+    expect(made.stdout).not.toBe("");
+    expect(made.stderr).toContain("1 left out: not confirmed (run this again once the chain confirms them");
+    const none = await toCsv("--effect-unknown");
+    expect([none.code, none.stdout]).toEqual([0, ""]);
+    expect(none.stderr).toMatch(/^nothing was exported: 0 refunds due, .*1 left out: not confirmed \(/);
+    const states = await Promise.all(
+      ["st", "st", "st", "st"].map((st, i) =>
+        redis.client.hget(keys.record([disputed, unproven, later, settled][i] as string), st),
+      ),
+    );
+    expect(states).toEqual(["FAILED", "FAILED", "FAILED", "REFUND_PENDING"]);
   });
-  const { stdout } = await list("--effect-unknown");
-  expect(stdout).toContain("1 left out: disputed");
-  expect(stdout).toContain("1 left out: not confirmed");
-  expect(stdout).toContain("1 left out: unreadable");
-  const made = await toCsv("--effect-unknown");
-  expect(made.stdout).not.toBe("");
-  expect(made.stderr).toContain("1 left out: not confirmed (run this again once the chain confirms them");
-  const none = await toCsv("--effect-unknown");
-  expect([none.code, none.stdout]).toEqual([0, ""]);
-  expect(none.stderr).toMatch(/^nothing was exported: 0 refunds due, .*1 left out: not confirmed \(/);
-  const states = await Promise.all(
-    ["st", "st", "st", "st"].map((st, i) =>
-      redis.client.hget(keys.record([disputed, unproven, later, settled][i] as string), st),
-    ),
-  );
-  expect(states).toEqual(["FAILED", "FAILED", "FAILED", "REFUND_PENDING"]);
-});
 
-test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
-  const [disputed = "", unsure = "", replayed = ""] = await buyCalls(3);
-  const { journal } = payments.gateway;
-  const cases = await Promise.all(
-    [disputed, unsure, replayed].map(async (id) => {
-      const payment = await journal.findWithoutCall(id);
-      if (payment === undefined) throw new Error("it is not there");
-      const { asset, symbol, payer, amount } = payment.terms;
-      return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
-    }),
-  );
-  await journal.markDisputed(disputed, "the chain does not show it");
-  await redis.client.hset(keys.record(unsure), "unsure", 1);
-  await redis.client.zrem(keys.inQueue(QUEUE, "failed"), replayed);
-  const made = {
-    id: `r_${"3".repeat(32)}`,
-    at: 1,
-    by: "me",
-    network: devnet.network,
-    block: 1n,
-    effectUnknown: false,
-    lineOf,
-  };
-  expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
-  expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
+  test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
+    const [disputed = "", unsure = "", replayed = ""] = await buyCalls(3);
+    const { journal } = payments.gateway;
+    const cases = await Promise.all(
+      [disputed, unsure, replayed].map(async (id) => {
+        const payment = await journal.findWithoutCall(id);
+        if (payment === undefined) throw new Error("it is not there");
+        const { asset, symbol, payer, amount } = payment.terms;
+        return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
+      }),
+    );
+    await journal.markDisputed(disputed, "the chain does not show it");
+    await redis.client.hset(keys.record(unsure), "unsure", 1);
+    await redis.client.zrem(keys.inQueue(QUEUE, "failed"), replayed);
+    const made = {
+      id: `r_${"3".repeat(32)}`,
+      at: 1,
+      by: "me",
+      network: devnet.network,
+      block: 1n,
+      effectUnknown: false,
+      lineOf,
+    };
+    expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
+    expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
+  });
 });
 
 onlyInLongRun(() => {
@@ -470,16 +476,18 @@ onlyInLongRun(() => {
   });
 });
 
-test("without a sender or a node that could show the refund nothing is exported, and an unknown export is reported", async () => {
-  const [id = ""] = await buyCalls();
-  configure({ refund_from: [] });
-  const ran = await toCsv();
-  expect([ran.code, ran.stdout]).toEqual([3, ""]);
-  expect(ran.stderr).toContain("has no refund_from");
-  expect(await stateOf(id)).toBe("FAILED");
-  const none = await shown(`r_${"0".repeat(32)}`);
-  expect([none.code, none.stdout]).toEqual([1, ""]);
-  expect(none.stderr).toContain("there is no export r_0000");
+onlyInLongRun(() => {
+  test("without a sender or a node that could show the refund nothing is exported, and an unknown export is reported", async () => {
+    const [id = ""] = await buyCalls();
+    configure({ refund_from: [] });
+    const ran = await toCsv();
+    expect([ran.code, ran.stdout]).toEqual([3, ""]);
+    expect(ran.stderr).toContain("has no refund_from");
+    expect(await stateOf(id)).toBe("FAILED");
+    const none = await shown(`r_${"0".repeat(32)}`);
+    expect([none.code, none.stdout]).toEqual([1, ""]);
+    expect(none.stderr).toContain("there is no export r_0000");
+  });
 });
 
 onlyInLongRun(() => {
@@ -537,52 +545,56 @@ onlyInLongRun(() => {
   });
 });
 
-test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
-  let succeed: () => void = () => {};
-  let offers = 0;
-  const late = new Promise<void>((resolve) => {
-    succeed = resolve;
+onlyInLongRun(() => {
+  test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
+    let succeed: () => void = () => {};
+    let offers = 0;
+    const late = new Promise<void>((resolve) => {
+      succeed = resolve;
+    });
+    const id = await payments.buy();
+    const { events } = await payments.startProducer(() => {
+      offers += 1;
+      return offers === 1 ? late : Promise.reject(new Refused("no"));
+    });
+    await eventually("the runner has it", () => offers === 1);
+    await takeBack(redis.partition, { id, queue: QUEUE });
+    await until([id], "FAILED");
+    const made = await exportRefunds("--effect-unknown");
+    succeed();
+    await eventually("it is told of", () =>
+      events.some(({ event }) => event === "call.injected_after_refund"),
+    );
+    expect(await stateOf(id)).toBe("REFUND_PENDING");
+    expect((await shown(made)).stderr).toContain(`ATTENTION: ${id}`);
+    expect((await run("check")).stdout).toContain(`ATTENTION: ${id}`);
+    expect((await pay("show", id)).stdout).toContain("ATTENTION");
   });
-  const id = await payments.buy();
-  const { events } = await payments.startProducer(() => {
-    offers += 1;
-    return offers === 1 ? late : Promise.reject(new Refused("no"));
-  });
-  await eventually("the runner has it", () => offers === 1);
-  await takeBack(redis.partition, { id, queue: QUEUE });
-  await until([id], "FAILED");
-  const made = await exportRefunds("--effect-unknown");
-  succeed();
-  await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
-  expect(await stateOf(id)).toBe("REFUND_PENDING");
-  expect((await shown(made)).stderr).toContain(`ATTENTION: ${id}`);
-  expect((await run("check")).stdout).toContain(`ATTENTION: ${id}`);
-  expect((await pay("show", id)).stdout).toContain("ATTENTION");
-});
 
-test("a refund whose call was injected after the export is not closed by a transfer, and can be withdrawn", async () => {
-  const [late, other] = (await buyCalls(2)) as [string, string];
-  await exportRefunds();
-  const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
-  expect(await withdraw(late)).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
+  test("a refund whose call was injected after the export is not closed by a transfer, and can be withdrawn", async () => {
+    const [late, other] = (await buyCalls(2)) as [string, string];
+    await exportRefunds();
+    const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
+    expect(await withdraw(late)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
+    });
+    await redis.client.hset(keys.record(late), "late", Date.now());
+    const transaction = await payBack();
+    await devnet.chain.mine(2);
+    expect((await check()).closed).toMatchObject([{ call_id: other, transaction }]);
+    expect(await withdraw(late)).toMatchObject({ code: 0 });
+    expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
+    expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
+    expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
+    const by = expect.stringContaining("@");
+    const lines = (await audited(redis.client)).slice(-3);
+    expect(lines).toMatchObject([
+      { action: "begin_refund_check", by, run: expect.stringMatching(/^run_/) },
+      { action: "close_refund", by, call_id: other, transaction, run: lines[0]?.["run"] },
+      { action: "withdraw", by, call_id: late },
+    ]);
   });
-  await redis.client.hset(keys.record(late), "late", Date.now());
-  const transaction = await payBack();
-  await devnet.chain.mine(2);
-  expect((await check()).closed).toMatchObject([{ call_id: other, transaction }]);
-  expect(await withdraw(late)).toMatchObject({ code: 0 });
-  expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
-  expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
-  expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
-  const by = expect.stringContaining("@");
-  const lines = (await audited(redis.client)).slice(-3);
-  expect(lines).toMatchObject([
-    { action: "begin_refund_check", by, run: expect.stringMatching(/^run_/) },
-    { action: "close_refund", by, call_id: other, transaction, run: lines[0]?.["run"] },
-    { action: "withdraw", by, call_id: late },
-  ]);
 });
 
 onlyInLongRun(() => {

@@ -10,7 +10,7 @@ import {
   type TestX402,
   useX402,
 } from "../../../fixtures/x402.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import {
   encodeHeader,
@@ -145,28 +145,30 @@ describe("a payment that accepts what was not offered", () => {
     );
   });
 
-  test("a payment by another job's quote at the same price is refused as not offered", async () => {
-    const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
-    const { header } = await signPayment(
-      await offerOf(x402, "/x402/jobs/1/8"),
-      inTime({ payer: fixture.payer }),
-    );
-    await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.not_offered");
-  });
+  onlyInLongRun(() => {
+    test("a payment by another job's quote at the same price is refused as not offered", async () => {
+      const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
+      const { header } = await signPayment(
+        await offerOf(x402, "/x402/jobs/1/8"),
+        inTime({ payer: fixture.payer }),
+      );
+      await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.not_offered");
+    });
 
-  test("a payment with another seller's quote, signed with another secret, is refused as not offered", async () => {
-    const x402 = await fixture.gateway();
-    const shop = await fixture.gateway({ x402: { quote_secret: "the secret of another shop" } });
-    await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
-  });
+    test("a payment with another seller's quote, signed with another secret, is refused as not offered", async () => {
+      const x402 = await fixture.gateway();
+      const shop = await fixture.gateway({ x402: { quote_secret: "the secret of another shop" } });
+      await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
+    });
 
-  test("a payment with the quote of a gateway at another public URL is refused as not offered, although both have the same secret", async () => {
-    const x402 = await fixture.gateway();
-    const elsewhere = await fixture.gateway({ x402: { public_url: "https://elsewhere.test" } });
-    const { payload } = await signPayment(await offerOf(elsewhere), inTime({ payer: fixture.payer }));
-    const { resource: _, ...without } = payload;
-    await expectRefused(x402, { "PAYMENT-SIGNATURE": encodeHeader(without) }, "payment.not_offered");
-    expect((await elsewhere.post({ "PAYMENT-SIGNATURE": encodeHeader(without) })).status).toBe(202);
+    test("a payment with the quote of a gateway at another public URL is refused as not offered, although both have the same secret", async () => {
+      const x402 = await fixture.gateway();
+      const elsewhere = await fixture.gateway({ x402: { public_url: "https://elsewhere.test" } });
+      const { payload } = await signPayment(await offerOf(elsewhere), inTime({ payer: fixture.payer }));
+      const { resource: _, ...without } = payload;
+      await expectRefused(x402, { "PAYMENT-SIGNATURE": encodeHeader(without) }, "payment.not_offered");
+      expect((await elsewhere.post({ "PAYMENT-SIGNATURE": encodeHeader(without) })).status).toBe(202);
+    });
   });
 
   const OTHER_RESOURCES = [

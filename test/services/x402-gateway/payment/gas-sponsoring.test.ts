@@ -23,7 +23,7 @@ import {
   signApprovalInfo,
   signPermitInfo,
 } from "../../../support/gas-sponsoring.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { answerWith, faultyNode, type Rpc, startNodeBefore } from "../../../support/node-before.ts";
 import { encodeHeader } from "../../../support/sign-payment.ts";
 import { PERMIT2_USDC, permit2Payment, permit2Token } from "../permit2-gateway.ts";
@@ -173,15 +173,17 @@ test.each(BAD_PERMITS)(
   },
 );
 
-test("a permit whose nonce is used approves nothing, and the payer can sign the next one", async () => {
-  const x402 = await sellFor(PERMIT);
-  const payer = await payerFor(PERMIT);
-  const first = await signPermitInfo({ payer, amount: PRICE });
-  expect((await pay(x402, payer, PERMIT, first)).status).toBe(202);
-  expect(codeIn(await pay(x402, payer, PERMIT, first))).toEqual([412, UNAPPROVED]);
-  const next = await signPermitInfo({ payer, amount: PRICE, nonce: 1n });
-  expect((await pay(x402, payer, PERMIT, next)).status).toBe(202);
-  expect(await charged(payer, PERMIT)).toEqual([PRICE, PRICE]);
+onlyInLongRun(() => {
+  test("a permit whose nonce is used approves nothing, and the payer can sign the next one", async () => {
+    const x402 = await sellFor(PERMIT);
+    const payer = await payerFor(PERMIT);
+    const first = await signPermitInfo({ payer, amount: PRICE });
+    expect((await pay(x402, payer, PERMIT, first)).status).toBe(202);
+    expect(codeIn(await pay(x402, payer, PERMIT, first))).toEqual([412, UNAPPROVED]);
+    const next = await signPermitInfo({ payer, amount: PRICE, nonce: 1n });
+    expect((await pay(x402, payer, PERMIT, next)).status).toBe(202);
+    expect(await charged(payer, PERMIT)).toEqual([PRICE, PRICE]);
+  });
 });
 
 const BAD_APPROVALS: readonly [string, () => Promise<Partial<ApprovalChoice>>][] = [
@@ -212,48 +214,50 @@ test.each(BAD_APPROVALS)(
   },
 );
 
-test("an approval that the token answers with false approves nothing", async () => {
-  const isApprove = ({ method, params: [call] }: Rpc) =>
-    method === "eth_call" && (call as unknown as { data: string }).data.startsWith("0x095ea7b3");
-  const node = await startNodeBefore(
-    devnet.rpcUrl,
-    (rpc, res) => isApprove(rpc) && answerWith(`0x${"0".repeat(64)}`, rpc, res),
-  );
-  ends.defer(() => node.close());
-  const x402 = await sellFor(APPROVAL, {}, { rpc_url: node.url });
-  const payer = await payerFor(APPROVAL);
-  expect(codeIn(await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer)))).toEqual([
-    412,
-    UNAPPROVED,
-  ]);
-});
-
-test("a node that is behind does not make the nonce of an approval wrong", async () => {
-  // One count of three is that of a node five blocks behind.
-  const behind = faultyNode(devnet.rpcUrl, { lag: 5 });
-  const node = await startNodeBefore(
-    devnet.rpcUrl,
-    (rpc, res) => rpc.method === "eth_getTransactionCount" && behind(rpc, res),
-  );
-  ends.defer(() => node.close());
-  const x402 = await sellFor(APPROVAL, {}, { rpc_url: node.url });
-  const codes = [];
-  for (let i = 0; i < 3; i++) {
+onlyInLongRun(() => {
+  test("an approval that the token answers with false approves nothing", async () => {
+    const isApprove = ({ method, params: [call] }: Rpc) =>
+      method === "eth_call" && (call as unknown as { data: string }).data.startsWith("0x095ea7b3");
+    const node = await startNodeBefore(
+      devnet.rpcUrl,
+      (rpc, res) => isApprove(rpc) && answerWith(`0x${"0".repeat(64)}`, rpc, res),
+    );
+    ends.defer(() => node.close());
+    const x402 = await sellFor(APPROVAL, {}, { rpc_url: node.url });
     const payer = await payerFor(APPROVAL);
-    await devnet.chain.mine(5);
-    await devnet.chain.sendFrom(payer, { to: payer.address, data: "0x" });
-    const info = await signApprovalInfo({ payer, token: assetOf(APPROVAL), nonce: 1 });
-    codes.push((await pay(x402, payer, APPROVAL, info)).status);
-  }
-  expect(codes).toEqual([202, 202, 202]);
-});
+    expect(codeIn(await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer)))).toEqual([
+      412,
+      UNAPPROVED,
+    ]);
+  });
 
-test("an approval that the token refuses approves nothing: USDT changes no allowance that is not 0", async () => {
-  const x402 = await sellFor(APPROVAL);
-  const payer = await payerFor(APPROVAL);
-  await devnet.chain.permit2.approve(payer, assetOf(APPROVAL), 1n);
-  const info = await signApprovalInfo({ payer, token: assetOf(APPROVAL), nonce: 1 });
-  expect(codeIn(await pay(x402, payer, APPROVAL, info))).toEqual([412, UNAPPROVED]);
+  test("a node that is behind does not make the nonce of an approval wrong", async () => {
+    // One count of three is that of a node five blocks behind.
+    const behind = faultyNode(devnet.rpcUrl, { lag: 5 });
+    const node = await startNodeBefore(
+      devnet.rpcUrl,
+      (rpc, res) => rpc.method === "eth_getTransactionCount" && behind(rpc, res),
+    );
+    ends.defer(() => node.close());
+    const x402 = await sellFor(APPROVAL, {}, { rpc_url: node.url });
+    const codes = [];
+    for (let i = 0; i < 3; i++) {
+      const payer = await payerFor(APPROVAL);
+      await devnet.chain.mine(5);
+      await devnet.chain.sendFrom(payer, { to: payer.address, data: "0x" });
+      const info = await signApprovalInfo({ payer, token: assetOf(APPROVAL), nonce: 1 });
+      codes.push((await pay(x402, payer, APPROVAL, info)).status);
+    }
+    expect(codes).toEqual([202, 202, 202]);
+  });
+
+  test("an approval that the token refuses approves nothing: USDT changes no allowance that is not 0", async () => {
+    const x402 = await sellFor(APPROVAL);
+    const payer = await payerFor(APPROVAL);
+    await devnet.chain.permit2.approve(payer, assetOf(APPROVAL), 1n);
+    const info = await signApprovalInfo({ payer, token: assetOf(APPROVAL), nonce: 1 });
+    expect(codeIn(await pay(x402, payer, APPROVAL, info))).toEqual([412, UNAPPROVED]);
+  });
 });
 
 const MALFORMED: readonly [string, Name, object][] = [
@@ -270,17 +274,19 @@ const MALFORMED: readonly [string, Name, object][] = [
   ["has an empty transaction", APPROVAL, { signedTransaction: "0x" }],
   ["has a transaction that is not hex", APPROVAL, { signedTransaction: "0xzz" }],
 ];
-test.each(sample(MALFORMED, 5))(
-  "an info that %s is refused as malformed, and no facilitator is asked",
-  async (_what, name, changes) => {
-    const x402 = await sellFor(name);
-    const payer = await payerFor(name);
-    const answer = await pay(x402, payer, name, { ...(await signInfo(name, payer)), ...changes });
-    expect(codeIn(answer)).toEqual([402, "payment.malformed"]);
-    expect(answer.json()["detail"]).toContain(`extensions.${name}.info`);
-    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-  },
-);
+onlyInLongRun(() => {
+  test.each(sample(MALFORMED, 5))(
+    "an info that %s is refused as malformed, and no facilitator is asked",
+    async (_what, name, changes) => {
+      const x402 = await sellFor(name);
+      const payer = await payerFor(name);
+      const answer = await pay(x402, payer, name, { ...(await signInfo(name, payer)), ...changes });
+      expect(codeIn(answer)).toEqual([402, "payment.malformed"]);
+      expect(answer.json()["detail"]).toContain(`extensions.${name}.info`);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
+});
 
 test.each([
   ["not an object", 7],
@@ -293,20 +299,22 @@ test.each([
   expect(codeIn(await x402.post(headers))).toEqual([412, UNAPPROVED]);
 });
 
-test.each([PERMIT, APPROVAL] as const)(
-  "an approval by %s is ignored once no facilitator supports it, and the new offer lacks it",
-  async (name) => {
-    const offering = await sellFor(name);
-    const payer = await payerFor(name);
-    const paid = (await payment(offering, payer))({ [name]: { info: await signInfo(name, payer) } });
-    await nameNothing();
-    const x402 = await sellFor(name);
-    const answer = await x402.post(paid);
-    expect(codeIn(answer)).toEqual([412, UNAPPROVED]);
-    expect(await declared(x402)).toEqual([]);
-    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-  },
-);
+onlyInLongRun(() => {
+  test.each([PERMIT, APPROVAL] as const)(
+    "an approval by %s is ignored once no facilitator supports it, and the new offer lacks it",
+    async (name) => {
+      const offering = await sellFor(name);
+      const payer = await payerFor(name);
+      const paid = (await payment(offering, payer))({ [name]: { info: await signInfo(name, payer) } });
+      await nameNothing();
+      const x402 = await sellFor(name);
+      const answer = await x402.post(paid);
+      expect(codeIn(answer)).toEqual([412, UNAPPROVED]);
+      expect(await declared(x402)).toEqual([]);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
+});
 
 test("a permit of a token without eip2612_domain is ignored", async () => {
   const x402 = await sellFor(PERMIT, {}, { eip2612_domain: undefined });
@@ -314,19 +322,21 @@ test("a permit of a token without eip2612_domain is ignored", async () => {
   expect(codeIn(await pay(x402, payer, PERMIT, await signInfo(PERMIT, payer)))).toEqual([412, UNAPPROVED]);
 });
 
-test.each([PERMIT, APPROVAL] as const)(
-  "a payment whose approval by %s was sent before is paid without it",
-  async (name) => {
-    const x402 = await sellFor(name);
-    const payer = await payerFor(name);
-    const info = await signInfo(name, payer);
-    await sendApproval(name, payer, info);
-    expect((await pay(x402, payer, name, info)).status).toBe(202);
-    expect(await charged(payer, name)).toEqual([PRICE]);
-  },
-);
+onlyInLongRun(() => {
+  test.each([PERMIT, APPROVAL] as const)(
+    "a payment whose approval by %s was sent before is paid without it",
+    async (name) => {
+      const x402 = await sellFor(name);
+      const payer = await payerFor(name);
+      const info = await signInfo(name, payer);
+      await sendApproval(name, payer, info);
+      expect((await pay(x402, payer, name, info)).status).toBe(202);
+      expect(await charged(payer, name)).toEqual([PRICE]);
+    },
+  );
+});
 
-test.each([PERMIT, APPROVAL] as const)(
+test.each(sample([PERMIT, APPROVAL] as const))(
   "an approval by %s that lands without its transfer is one charge and one job, settled by another gateway",
   async (name) => {
     const first = await sellFor(name, { settle_timeout_secs: 1 });
@@ -345,66 +355,68 @@ test.each([PERMIT, APPROVAL] as const)(
   },
 );
 
-test.each([PERMIT, APPROVAL] as const)(
-  "a settle request that is lost is sent again with the approval by %s",
-  async (name) => {
-    const first = await sellFor(name, { settle_timeout_secs: 1 });
-    const payer = await payerFor(name);
+onlyInLongRun(() => {
+  test.each([PERMIT, APPROVAL] as const)(
+    "a settle request that is lost is sent again with the approval by %s",
+    async (name) => {
+      const first = await sellFor(name, { settle_timeout_secs: 1 });
+      const payer = await payerFor(name);
+      await devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+      const id = idIn(
+        await first.undisturbed(async () => pay(first, payer, name, await signInfo(name, payer))),
+      );
+      await fixture.stop(first);
+      const second = await sellFor(name, { settle_timeout_secs: 1 });
+      await second.untilState(id, "QUEUED");
+      expect([await charged(payer, name), (await second.waiting()).map((call) => call.id)]).toEqual([
+        [PRICE],
+        [id],
+      ]);
+    },
+  );
+
+  test("a payer who uses the nonce of the approval between verify and settle is not charged, gets no job, and no facilitator is asked again", async () => {
+    const x402 = await sellFor(APPROVAL, { settle_timeout_secs: 1 });
+    const payer = await payerFor(APPROVAL);
     await devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-    const id = idIn(
-      await first.undisturbed(async () => pay(first, payer, name, await signInfo(name, payer))),
-    );
-    await fixture.stop(first);
-    const second = await sellFor(name, { settle_timeout_secs: 1 });
-    await second.untilState(id, "QUEUED");
-    expect([await charged(payer, name), (await second.waiting()).map((call) => call.id)]).toEqual([
-      [PRICE],
-      [id],
-    ]);
-  },
-);
+    const id = idIn(await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer)));
+    await devnet.chain.sendFrom(payer, { to: payer.address, data: "0x" });
+    let due = await x402.redis.zscore(keys.paymentsDue, id);
+    for (let look = 0; look < 8; look++) {
+      due = await eventually("the reconciler looks at it", async () => {
+        x402.skip(1000);
+        const next = await x402.redis.zscore(keys.paymentsDue, id);
+        return next === due ? undefined : next;
+      });
+    }
+    expect((await fixture.asked()).settle).toBe(1);
+    await devnet.chain.increaseTime(600);
+    await devnet.chain.finalize();
+    expect(await x402.untilState(id, "VOID")).toMatchObject({ reason: "expired" });
+    expect([await charged(payer, APPROVAL), await x402.waiting()]).toEqual([[], []]);
+  });
 
-test("a payer who uses the nonce of the approval between verify and settle is not charged, gets no job, and no facilitator is asked again", async () => {
-  const x402 = await sellFor(APPROVAL, { settle_timeout_secs: 1 });
-  const payer = await payerFor(APPROVAL);
-  await devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-  const id = idIn(await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer)));
-  await devnet.chain.sendFrom(payer, { to: payer.address, data: "0x" });
-  let due = await x402.redis.zscore(keys.paymentsDue, id);
-  for (let look = 0; look < 8; look++) {
-    due = await eventually("the reconciler looks at it", async () => {
-      x402.skip(1000);
-      const next = await x402.redis.zscore(keys.paymentsDue, id);
-      return next === due ? undefined : next;
-    });
-  }
-  expect((await fixture.asked()).settle).toBe(1);
-  await devnet.chain.increaseTime(600);
-  await devnet.chain.finalize();
-  expect(await x402.untilState(id, "VOID")).toMatchObject({ reason: "expired" });
-  expect([await charged(payer, APPROVAL), await x402.waiting()]).toEqual([[], []]);
+  test.each([PERMIT, APPROVAL] as const)(
+    "a payment that a reorganisation removes together with its approval by %s is settled again, and charged once",
+    async (name) => {
+      const x402 = await sellFor(name);
+      const payer = await payerFor(name);
+      const before = await devnet.chain.snapshot();
+      const id = idIn(await pay(x402, payer, name, await signInfo(name, payer)));
+      await devnet.chain.revert(before);
+      await devnet.chain.mine(3);
+      x402.skip(35_000);
+      await eventually("it is settled again", async () => {
+        x402.skip(200);
+        return (await charged(payer, name)).length === 1;
+      });
+      expect([(await fixture.asked()).settle, (await x402.waiting()).map((call) => call.id)]).toEqual([
+        2,
+        [id],
+      ]);
+    },
+  );
 });
-
-test.each([PERMIT, APPROVAL] as const)(
-  "a payment that a reorganisation removes together with its approval by %s is settled again, and charged once",
-  async (name) => {
-    const x402 = await sellFor(name);
-    const payer = await payerFor(name);
-    const before = await devnet.chain.snapshot();
-    const id = idIn(await pay(x402, payer, name, await signInfo(name, payer)));
-    await devnet.chain.revert(before);
-    await devnet.chain.mine(3);
-    x402.skip(35_000);
-    await eventually("it is settled again", async () => {
-      x402.skip(200);
-      return (await charged(payer, name)).length === 1;
-    });
-    expect([(await fixture.asked()).settle, (await x402.waiting()).map((call) => call.id)]).toEqual([
-      2,
-      [id],
-    ]);
-  },
-);
 
 test("an address that sends unusable approvals gets 429, and a payer that has approved Permit2 still pays from it", async () => {
   const x402 = await sellFor(PERMIT, { unpaid_verifies_per_address: 2 });
@@ -416,12 +428,14 @@ test("an address that sends unusable approvals gets 429, and a payer that has ap
   expect(await bad(4n)).toBe(202);
 });
 
-test("an approval that leads to a payment is not counted against its address", async () => {
-  const x402 = await sellFor(APPROVAL, { unpaid_verifies_per_address: 1 });
-  for (let i = 0; i < 3; i++) {
-    const payer = await payerFor(APPROVAL);
-    expect((await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer))).status).toBe(202);
-  }
+onlyInLongRun(() => {
+  test("an approval that leads to a payment is not counted against its address", async () => {
+    const x402 = await sellFor(APPROVAL, { unpaid_verifies_per_address: 1 });
+    for (let i = 0; i < 3; i++) {
+      const payer = await payerFor(APPROVAL);
+      expect((await pay(x402, payer, APPROVAL, await signInfo(APPROVAL, payer))).status).toBe(202);
+    }
+  });
 });
 
 test("one payment with different approvals, sent ten times at once to two replicas, is one charge and one job", async () => {

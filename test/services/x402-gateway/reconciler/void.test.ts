@@ -5,6 +5,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, requiredIn, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import {
   authorizationIn,
   type SignedAuthorization,
@@ -60,42 +61,44 @@ test("a payment that never reaches the chain is void once a final block is past 
   expect([payment?.state, payment?.call, payment?.request]).toEqual(["VOID", undefined, undefined]);
 });
 
-test("a payment that never reaches the chain is not void just because our own clock is past its authorization's end", async () => {
-  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
-  const headers = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-  const answer = await x402.post(headers);
-  x402.skip(86_400_000);
-  for (let look = 0; look < 2; look++) {
-    const looked = await dueOf(x402);
-    await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
-    x402.skip(60_000);
-  }
-  expect(await stateOf(x402, answer)).toBe("SETTLING");
-  await fixture.devnet.chain.increaseTime(200);
-  await fixture.devnet.chain.finalize();
-  await eventually("it is void", async () => {
-    x402.skip(60_000);
-    return (await stateOf(x402, answer)) === "VOID";
+onlyInLongRun(() => {
+  test("a payment that never reaches the chain is not void just because our own clock is past its authorization's end", async () => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.post(headers);
+    x402.skip(86_400_000);
+    for (let look = 0; look < 2; look++) {
+      const looked = await dueOf(x402);
+      await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
+      x402.skip(60_000);
+    }
+    expect(await stateOf(x402, answer)).toBe("SETTLING");
+    await fixture.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.finalize();
+    await eventually("it is void", async () => {
+      x402.skip(60_000);
+      return (await stateOf(x402, answer)) === "VOID";
+    });
+    await expectVoid(x402, headers, "expired");
   });
-  await expectVoid(x402, headers, "expired");
-});
 
-test("a void payment no longer counts as an open payment, and its identifier can be used again", async () => {
-  const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1, settle_timeout_secs: 1 } });
-  const extensions = { "payment-identifier": { info: { required: false, id: "order_0123456789abcdef" } } };
-  const headers = await x402.pay({ payer: fixture.payer }, { extensions });
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-  expect((await x402.post(headers)).status).toBe(503);
-  await fixture.devnet.chain.increaseTime(200);
-  await expectVoid(x402, headers, "expired");
-  await fixture.devnet.control.clearFaults();
-  // From now on the chain's time is ahead of ours, so the authorization's end must be ahead too.
-  const validBefore = (await fixture.devnet.chain.now()) + 130n;
-  const clock = () => Date.now() + 200_000;
-  const later = await fixture.gateway({ clock, x402: { settle_timeout_secs: 20 } });
-  const again = await later.pay({ payer: fixture.payer, validBefore }, { extensions });
-  expect((await later.post(again, { body: "another request" })).status).toBe(202);
+  test("a void payment no longer counts as an open payment, and its identifier can be used again", async () => {
+    const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1, settle_timeout_secs: 1 } });
+    const extensions = { "payment-identifier": { info: { required: false, id: "order_0123456789abcdef" } } };
+    const headers = await x402.pay({ payer: fixture.payer }, { extensions });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    expect((await x402.post(headers)).status).toBe(503);
+    await fixture.devnet.chain.increaseTime(200);
+    await expectVoid(x402, headers, "expired");
+    await fixture.devnet.control.clearFaults();
+    // From now on the chain's time is ahead of ours, so the authorization's end must be ahead too.
+    const validBefore = (await fixture.devnet.chain.now()) + 130n;
+    const clock = () => Date.now() + 200_000;
+    const later = await fixture.gateway({ clock, x402: { settle_timeout_secs: 20 } });
+    const again = await later.pay({ payer: fixture.payer, validBefore }, { extensions });
+    expect((await later.post(again, { body: "another request" })).status).toBe(202);
+  });
 });
 
 /** Sends the payment, and runs an action after the facilitator found it valid and before it is settled. */
@@ -135,16 +138,18 @@ test("a payment is one charge and one job if a third party sends its authorizati
   expect(call?.metadata["X-X402-TRANSACTION"]).toBe(hash);
 });
 
-test("a payment is one charge and one job if a third party sends its authorization before the facilitator tries", async () => {
-  const x402 = await fixture.gateway();
-  const headers = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 600, times: 1 });
-  const answered = x402.post(headers);
-  await eventually("the settle request is in flight", async () => (await fixture.asked()).settle === 1);
-  const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
-  const answer = await answered;
-  expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
-  expect(await fixture.charged()).toEqual([PRICE]);
+onlyInLongRun(() => {
+  test("a payment is one charge and one job if a third party sends its authorization before the facilitator tries", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 600, times: 1 });
+    const answered = x402.post(headers);
+    await eventually("the settle request is in flight", async () => (await fixture.asked()).settle === 1);
+    const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
+    const answer = await answered;
+    expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
 });
 
 test("a payment is void and no job if the payer cancels its authorization", async () => {
@@ -172,30 +177,32 @@ test("a payment is void and no job if the payer spends its nonce on a transfer t
   await expectVoid(x402, headers, "spent_otherwise");
 });
 
-test("no settle request is sent later than max_timeout_secs after the claim, and the payment is one job if another party sends it then", async () => {
-  const x402 = await fixture.gateway({ x402: { max_timeout_secs: 14, settle_timeout_secs: 1 } });
-  const validBefore = BigInt(Math.floor(Date.now() / 1000) + 40);
-  const headers = await x402.pay({ payer: fixture.payer, validBefore });
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-  const answer = await x402.undisturbed(() => x402.post(headers));
-  expect(answer.status).toBe(503);
-  const claimedAt = (await x402.journal.find(idIn(answer)))?.claimedAt ?? 0;
-  const look = async () => {
-    await x402.redis.zadd(keys.paymentsDue, "XX", 0, idIn(answer));
-    const due = `${idIn(answer)},0`;
-    await eventually("it was looked at", async () => (await dueOf(x402)) !== due);
-  };
-  x402.skip(claimedAt + 10_000 - Date.now());
-  await eventually("it is settled again in time", async () => (await fixture.asked()).settle > 1);
-  x402.skip(4000);
-  await look();
-  const { settle } = await fixture.asked();
-  for (let times = 0; times < 3; times++) {
-    x402.skip(2000);
+onlyInLongRun(() => {
+  test("no settle request is sent later than max_timeout_secs after the claim, and the payment is one job if another party sends it then", async () => {
+    const x402 = await fixture.gateway({ x402: { max_timeout_secs: 14, settle_timeout_secs: 1 } });
+    const validBefore = BigInt(Math.floor(Date.now() / 1000) + 40);
+    const headers = await x402.pay({ payer: fixture.payer, validBefore });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.undisturbed(() => x402.post(headers));
+    expect(answer.status).toBe(503);
+    const claimedAt = (await x402.journal.find(idIn(answer)))?.claimedAt ?? 0;
+    const look = async () => {
+      await x402.redis.zadd(keys.paymentsDue, "XX", 0, idIn(answer));
+      const due = `${idIn(answer)},0`;
+      await eventually("it was looked at", async () => (await dueOf(x402)) !== due);
+    };
+    x402.skip(claimedAt + 10_000 - Date.now());
+    await eventually("it is settled again in time", async () => (await fixture.asked()).settle > 1);
+    x402.skip(4000);
     await look();
-  }
-  expect((await fixture.asked()).settle).toBe(settle);
-  await fixture.devnet.chain.frontRun(authorizationIn(headers));
-  await x402.untilState(idIn(answer), "QUEUED");
-  expect(await fixture.charged()).toEqual([PRICE]);
+    const { settle } = await fixture.asked();
+    for (let times = 0; times < 3; times++) {
+      x402.skip(2000);
+      await look();
+    }
+    expect((await fixture.asked()).settle).toBe(settle);
+    await fixture.devnet.chain.frontRun(authorizationIn(headers));
+    await x402.untilState(idIn(answer), "QUEUED");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
 });

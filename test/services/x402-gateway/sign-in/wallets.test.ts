@@ -114,34 +114,37 @@ test("no node is called for a payer with a key, or for an address that has not p
   expect(node.calls()).toBe(0);
 });
 
-test("an address that sends bad sign-ins for a wallet is refused for a while, and the owner still signs in from another address", async () => {
-  const server = await startServer({ x402: { unpaid_verifies_per_address: 3 } });
-  const wallet = await newWallet(devnet);
-  const bought = await buyCall(fixture, wallet);
-  const { privateKey } = await newPayer(devnet, 0n);
-  const statuses = [];
-  for (let i = 0; i < 5; i++)
-    statuses.push((await requestAs(server, bought, { ...wallet, privateKey })).status);
-  expect(statuses).toEqual([402, 402, 402, 429, 429]);
-  for (let i = 0; i < 5; i++) expect((await requestAs(server, bought, wallet, "192.0.2.2")).status).toBe(200);
-});
+onlyInLongRun(() => {
+  test("an address that sends bad sign-ins for a wallet is refused for a while, and the owner still signs in from another address", async () => {
+    const server = await startServer({ x402: { unpaid_verifies_per_address: 3 } });
+    const wallet = await newWallet(devnet);
+    const bought = await buyCall(fixture, wallet);
+    const { privateKey } = await newPayer(devnet, 0n);
+    const statuses = [];
+    for (let i = 0; i < 5; i++)
+      statuses.push((await requestAs(server, bought, { ...wallet, privateKey })).status);
+    expect(statuses).toEqual([402, 402, 402, 429, 429]);
+    for (let i = 0; i < 5; i++)
+      expect((await requestAs(server, bought, wallet, "192.0.2.2")).status).toBe(200);
+  });
 
-test("while the node is unreachable a wallet's sign-in is refused with a retry time, and the same sign-in is accepted afterwards", async () => {
-  const node = await countingNode(devnet.rpcUrl);
-  ends.defer(node.close);
-  const server = await startServer({ token: { rpc_url: node.url } });
-  const wallet = await newWallet(devnet);
-  const bought = await buyCall(fixture, wallet);
-  const header = await signInAs(await server.askedFor(bought.id), { payer: wallet });
-  node.isAway = true;
-  const away = await server.request(bought.id, header);
-  expect([away.status, away.json()["code"], away.headers["retry-after"]]).toEqual([
-    503,
-    "result.sign_in_unavailable",
-    "5",
-  ]);
-  node.isAway = false;
-  expect((await server.request(bought.id, header)).status).toBe(200);
+  test("while the node is unreachable a wallet's sign-in is refused with a retry time, and the same sign-in is accepted afterwards", async () => {
+    const node = await countingNode(devnet.rpcUrl);
+    ends.defer(node.close);
+    const server = await startServer({ token: { rpc_url: node.url } });
+    const wallet = await newWallet(devnet);
+    const bought = await buyCall(fixture, wallet);
+    const header = await signInAs(await server.askedFor(bought.id), { payer: wallet });
+    node.isAway = true;
+    const away = await server.request(bought.id, header);
+    expect([away.status, away.json()["code"], away.headers["retry-after"]]).toEqual([
+      503,
+      "result.sign_in_unavailable",
+      "5",
+    ]);
+    node.isAway = false;
+    expect((await server.request(bought.id, header)).status).toBe(200);
+  });
 });
 
 onlyInLongRun(() => {

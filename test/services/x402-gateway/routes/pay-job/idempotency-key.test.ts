@@ -104,28 +104,30 @@ describe.each(sample(["pay", "payV1"] as const))("%s", (pay) => {
   });
 });
 
-test("a payment of version 1 whose token is gone is found only by its own signature, not by a payer's address and a key", async () => {
-  const before = await fixture.gateway();
-  const headers = { ...(await before.payV1({ payer: fixture.payer })), "Idempotency-Key": KEY };
-  const first = await before.post(headers);
-  expect(first.status).toBe(202);
-  const forged = await before.payV1({ payer: fixture.payer });
-  const { payload, ...rest } = JSON.parse(Buffer.from(forged["X-PAYMENT"] ?? "", "base64").toString());
-  const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
-  await fixture.stop(before);
+onlyInLongRun(() => {
+  test("a payment of version 1 whose token is gone is found only by its own signature, not by a payer's address and a key", async () => {
+    const before = await fixture.gateway();
+    const headers = { ...(await before.payV1({ payer: fixture.payer })), "Idempotency-Key": KEY };
+    const first = await before.post(headers);
+    expect(first.status).toBe(202);
+    const forged = await before.payV1({ payer: fixture.payer });
+    const { payload, ...rest } = JSON.parse(Buffer.from(forged["X-PAYMENT"] ?? "", "base64").toString());
+    const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
+    await fixture.stop(before);
 
-  const asset = "0x2222222222222222222222222222222222222222";
-  const after = await fixture.gateway({ token: { asset } });
-  const again = await after.post(headers);
-  expect([again.status, withoutPayerFields(again)]).toEqual([202, withoutPayerFields(first)]);
-  const header = {
-    "Idempotency-Key": KEY,
-    "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64"),
-  };
-  // The refused payment belongs to no purchase, so the fixture's accounting does not see it.
-  const refused = await send(after.address, { path: JOB_PATH, headers: header, body: "hello" });
-  expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
-  expect(await fixture.charged()).toEqual([PRICE]);
+    const asset = "0x2222222222222222222222222222222222222222";
+    const after = await fixture.gateway({ token: { asset } });
+    const again = await after.post(headers);
+    expect([again.status, withoutPayerFields(again)]).toEqual([202, withoutPayerFields(first)]);
+    const header = {
+      "Idempotency-Key": KEY,
+      "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64"),
+    };
+    // The refused payment belongs to no purchase, so the fixture's accounting does not see it.
+    const refused = await send(after.address, { path: JOB_PATH, headers: header, body: "hello" });
+    expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
 });
 
 const ORDER = "order_0123456789abcdef";
@@ -186,19 +188,21 @@ describe("a text in the form of a payment-identifier is the same name as an iden
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a key of another form is a separate name", async () => {
-    const x402 = await fixture.gateway();
-    const id = ORDER.slice(0, 15);
-    for (const key of [
-      id,
-      `${ORDER}.`,
-      `"${ORDER}"`,
-      "k".repeat(129),
-      `v1:${"0".repeat(64)}`,
-      `key:${ORDER}`,
-    ])
-      expect((await buy(x402, "pay", { key })).headers["idempotent-replayed"]).toBeUndefined();
-    expect(await fixture.charged()).toEqual(Array(6).fill(PRICE));
+  onlyInLongRun(() => {
+    test("a key of another form is a separate name", async () => {
+      const x402 = await fixture.gateway();
+      const id = ORDER.slice(0, 15);
+      for (const key of [
+        id,
+        `${ORDER}.`,
+        `"${ORDER}"`,
+        "k".repeat(129),
+        `v1:${"0".repeat(64)}`,
+        `key:${ORDER}`,
+      ])
+        expect((await buy(x402, "pay", { key })).headers["idempotent-replayed"]).toBeUndefined();
+      expect(await fixture.charged()).toEqual(Array(6).fill(PRICE));
+    });
   });
 
   onlyInLongRun(() => {
@@ -217,15 +221,17 @@ describe("a text in the form of a payment-identifier is the same name as an iden
   });
 });
 
-test("an Idempotency-Key that looks like the journal's key of a version 1 signature finds nothing there", async () => {
-  const x402 = await fixture.gateway();
-  const first = await x402.post(await x402.payV1({ payer: fixture.payer }));
-  const payer = fixture.payer.address.toLowerCase();
-  const [place = ""] = await x402.redis.keys(keys.paymentIdentifier(payer, "v1:*"));
-  const key = /v1:[0-9a-f]{64}$/.exec(place)?.[0];
-  expect(key).toBeDefined();
-  const other = await buy(x402, "pay", { key: key as string });
-  expect([other.status, idIn(other) === idIn(first)]).toEqual([202, false]);
+onlyInLongRun(() => {
+  test("an Idempotency-Key that looks like the journal's key of a version 1 signature finds nothing there", async () => {
+    const x402 = await fixture.gateway();
+    const first = await x402.post(await x402.payV1({ payer: fixture.payer }));
+    const payer = fixture.payer.address.toLowerCase();
+    const [place = ""] = await x402.redis.keys(keys.paymentIdentifier(payer, "v1:*"));
+    const key = /v1:[0-9a-f]{64}$/.exec(place)?.[0];
+    expect(key).toBeDefined();
+    const other = await buy(x402, "pay", { key: key as string });
+    expect([other.status, idIn(other) === idIn(first)]).toEqual([202, false]);
+  });
 });
 
 test("a request with the identifiers of two purchases is refused with 409, and nothing is charged", async () => {
@@ -265,17 +271,19 @@ test("either the payment-identifier or the Idempotency-Key of a request finds it
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a payment-identifier that looks like the journal's key of an Idempotency-Key finds nothing there", async () => {
-  const x402 = await fixture.gateway();
-  await buy(x402, "pay");
-  const [place = ""] = await x402.redis.keys(
-    keys.paymentIdentifier(fixture.payer.address.toLowerCase(), "key:*"),
-  );
-  const id = /key:[0-9a-f]{64}$/.exec(place)?.[0];
-  expect(id).toBeDefined();
-  const extensions = { "payment-identifier": { info: { required: false, id } } };
-  const answer = await x402.post(await x402.pay({ payer: fixture.payer }, { extensions } as never));
-  expect([answer.status, codeOf(answer)]).toEqual([402, "payment.malformed"]);
+onlyInLongRun(() => {
+  test("a payment-identifier that looks like the journal's key of an Idempotency-Key finds nothing there", async () => {
+    const x402 = await fixture.gateway();
+    await buy(x402, "pay");
+    const [place = ""] = await x402.redis.keys(
+      keys.paymentIdentifier(fixture.payer.address.toLowerCase(), "key:*"),
+    );
+    const id = /key:[0-9a-f]{64}$/.exec(place)?.[0];
+    expect(id).toBeDefined();
+    const extensions = { "payment-identifier": { info: { required: false, id } } };
+    const answer = await x402.post(await x402.pay({ payer: fixture.payer }, { extensions } as never));
+    expect([answer.status, codeOf(answer)]).toEqual([402, "payment.malformed"]);
+  });
 });
 
 test("an Idempotency-Key is forgotten with its payment, and not before", async () => {

@@ -4,7 +4,7 @@ import type { Fault } from "../../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
-import { sample } from "../../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../../support/long-run.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const fixture = useX402();
@@ -103,21 +103,23 @@ test("a payment whose claim may have been written gets 503, and is charged once 
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a repeat that waits for the settlement when Redis becomes unreachable is 503, and gets its job afterwards", async () => {
-  const x402 = await gateway();
-  const header = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
-  const first = x402.post(header);
-  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-  // The first read finds the payment. Redis is unreachable for the next ones.
-  let looks = 0;
-  proxy.onCommand = (words) => (STEPS.find(words) && ++looks > 1 ? { kind: "lose-command" } : undefined);
-  const repeat = await x402.post(header);
-  expect([repeat.status, repeat.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
-  expect(repeat.json()["status_url"]).toBeDefined();
-  heal();
-  expect([202, 503]).toContain((await first).status);
-  await accepted(x402, header);
+onlyInLongRun(() => {
+  test("a repeat that waits for the settlement when Redis becomes unreachable is 503, and gets its job afterwards", async () => {
+    const x402 = await gateway();
+    const header = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
+    const first = x402.post(header);
+    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+    // The first read finds the payment. Redis is unreachable for the next ones.
+    let looks = 0;
+    proxy.onCommand = (words) => (STEPS.find(words) && ++looks > 1 ? { kind: "lose-command" } : undefined);
+    const repeat = await x402.post(header);
+    expect([repeat.status, repeat.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    expect(repeat.json()["status_url"]).toBeDefined();
+    heal();
+    expect([202, 503]).toContain((await first).status);
+    await accepted(x402, header);
+  });
 });
 
 test("a payment whose settlement cannot be recorded is 503 and never 402, and its job is queued later without a request", async () => {

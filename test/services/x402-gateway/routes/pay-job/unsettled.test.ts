@@ -6,6 +6,7 @@ import { keys } from "../../../../fixtures/redis.ts";
 import { PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import type { Answer } from "../../../../support/http.ts";
+import { onlyInLongRun } from "../../../../support/long-run.ts";
 import type { Payer } from "../../../../support/sign-payment.ts";
 import { newWallet, setAnswers } from "../../../../support/wallets.ts";
 
@@ -56,67 +57,71 @@ test("wallets that accept their signature in a call and reject it in a transacti
   for (const wallet of wallets) expect(await fixture.charged(wallet)).toEqual([]);
 });
 
-test("keys that cancel between verify and settle use only one address's share, until the chain shows that they cannot pay", async () => {
-  const x402 = await start();
-  const payers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
-  const another = await newPayer(devnet);
-  await devnet.chain.pauseMining();
-  const answering = payAtOnce(x402, payers);
-  await eventually("the settles wait in the pool", async () => {
-    const { pending } = await devnet.chain.client.getTxpoolStatus();
-    return pending === PER_ADDRESS;
-  });
-  for (const id of await redis.client.zrange(keys.paymentsUnresolved, "0", "-1")) {
-    const { payer, nonce } = (await x402.journal.find(id))?.terms ?? {};
-    const key = payers.find(({ address }) => address.toLowerCase() === payer);
-    if (key === undefined) throw new Error(`whose is ${id}?`);
-    await devnet.chain.cancelAuthorization(key, nonce as Hex, { pending: true });
-  }
-  expect((await payFrom(x402, another, ATTACKER)).status).toBe(429);
-  await devnet.chain.resumeMining();
-  // The payment may become void while its request waits.
-  const codes = codesOf(await answering).map((code) => code.replace("outcome_unknown", "void"));
-  expect(codes.sort()).toEqual(refusedBeyond("payment.void", 8).sort());
-  expect((await payFrom(x402, fixture.payer, HONEST)).status).toBe(202);
-
-  await devnet.chain.finalize();
-  await eventually("they are void", async () => {
-    x402.skip(2000);
-    return Object.keys(await usage()).length === 0;
-  });
-  for (const payer of payers) expect(await fixture.charged(payer)).toEqual([]);
-});
-
-test("honest buyers who share an address wait for each other's settlements, and all of them buy", async () => {
-  const x402 = await start();
-  const buyers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
-  const buy = async (payer: Payer) => {
-    const headers = { ...(await x402.pay({ payer })), "X-Forwarded-For": ATTACKER };
-    return eventually("it is bought", async () => {
-      const answer = await x402.post(headers);
-      if (answer.status !== 202) expect(answer.json()["code"]).toBe("payment.too_many_unsettled");
-      return answer.status === 202;
+onlyInLongRun(() => {
+  test("keys that cancel between verify and settle use only one address's share, until the chain shows that they cannot pay", async () => {
+    const x402 = await start();
+    const payers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
+    const another = await newPayer(devnet);
+    await devnet.chain.pauseMining();
+    const answering = payAtOnce(x402, payers);
+    await eventually("the settles wait in the pool", async () => {
+      const { pending } = await devnet.chain.client.getTxpoolStatus();
+      return pending === PER_ADDRESS;
     });
-  };
-  await Promise.all(buyers.map(buy));
-  for (const buyer of buyers) expect(await fixture.charged(buyer)).toEqual([PRICE]);
-  expect(await usage()).toEqual({});
-});
+    for (const id of await redis.client.zrange(keys.paymentsUnresolved, "0", "-1")) {
+      const { payer, nonce } = (await x402.journal.find(id))?.terms ?? {};
+      const key = payers.find(({ address }) => address.toLowerCase() === payer);
+      if (key === undefined) throw new Error(`whose is ${id}?`);
+      await devnet.chain.cancelAuthorization(key, nonce as Hex, { pending: true });
+    }
+    expect((await payFrom(x402, another, ATTACKER)).status).toBe(429);
+    await devnet.chain.resumeMining();
+    // The payment may become void while its request waits.
+    const codes = codesOf(await answering).map((code) => code.replace("outcome_unknown", "void"));
+    expect(codes.sort()).toEqual(refusedBeyond("payment.void", 8).sort());
+    expect((await payFrom(x402, fixture.payer, HONEST)).status).toBe(202);
 
-test("a payment that one gateway claims and another settles no longer counts as unsettled", async () => {
-  const first = await start();
-  await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
-  const answers = await payAtOnce(first, [fixture.payer, await newPayer(devnet), await newPayer(devnet)]);
-  expect(codesOf(answers)).toEqual(refusedBeyond("payment.outcome_unknown", 3));
-  await fixture.stop(first);
-  const second = await start();
-  expect((await payFrom(second, await newPayer(devnet), ATTACKER)).status, "the bound is in Redis").toBe(429);
-  await devnet.control.clearFaults();
-  await eventually("they are settled", async () => {
-    second.skip(2000);
-    return Object.keys(await usage()).length === 0;
+    await devnet.chain.finalize();
+    await eventually("they are void", async () => {
+      x402.skip(2000);
+      return Object.keys(await usage()).length === 0;
+    });
+    for (const payer of payers) expect(await fixture.charged(payer)).toEqual([]);
   });
-  expect(await second.waiting()).toHaveLength(3);
+
+  test("honest buyers who share an address wait for each other's settlements, and all of them buy", async () => {
+    const x402 = await start();
+    const buyers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
+    const buy = async (payer: Payer) => {
+      const headers = { ...(await x402.pay({ payer })), "X-Forwarded-For": ATTACKER };
+      return eventually("it is bought", async () => {
+        const answer = await x402.post(headers);
+        if (answer.status !== 202) expect(answer.json()["code"]).toBe("payment.too_many_unsettled");
+        return answer.status === 202;
+      });
+    };
+    await Promise.all(buyers.map(buy));
+    for (const buyer of buyers) expect(await fixture.charged(buyer)).toEqual([PRICE]);
+    expect(await usage()).toEqual({});
+  });
+
+  test("a payment that one gateway claims and another settles no longer counts as unsettled", async () => {
+    const first = await start();
+    await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+    const answers = await payAtOnce(first, [fixture.payer, await newPayer(devnet), await newPayer(devnet)]);
+    expect(codesOf(answers)).toEqual(refusedBeyond("payment.outcome_unknown", 3));
+    await fixture.stop(first);
+    const second = await start();
+    expect((await payFrom(second, await newPayer(devnet), ATTACKER)).status, "the bound is in Redis").toBe(
+      429,
+    );
+    await devnet.control.clearFaults();
+    await eventually("they are settled", async () => {
+      second.skip(2000);
+      return Object.keys(await usage()).length === 0;
+    });
+    expect(await second.waiting()).toHaveLength(3);
+  });
 });
 
 test("a settled payment refunds its verification, signed by a key or a wallet, and a key that never settles uses up the limit", async () => {

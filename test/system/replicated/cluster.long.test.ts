@@ -1,11 +1,8 @@
 import { describe } from "vitest";
 import { useCluster } from "../../fixtures/redis-topology.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
 import { testFailovers } from "./rounds.ts";
 
 describe("with a Cluster and durability replicated", () => testFailovers(useCluster(), 1));
 
-onlyInLongRun(() => {
-  describe("with four partitions on a Cluster and durability replicated", () =>
-    testFailovers(useCluster(), 1, 4));
-});
+describe("with four partitions on a Cluster and durability replicated", () =>
+  testFailovers(useCluster(), 1, 4));

@@ -20,7 +20,6 @@ import { aCall, RUNNER_SECRET, useProducer } from "../fixtures/producer.ts";
 import { keys } from "../fixtures/redis.ts";
 import { apart, readyOf, startDev } from "../services/dev/use-dev.ts";
 import { send } from "../support/http.ts";
-import { onlyInLongRun } from "../support/long-run.ts";
 import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { blocksOf } from "./blocks.ts";
@@ -73,30 +72,28 @@ function offer(secret: string, path: string, id: string, body = "hello") {
 
 const begun = (id: string) => lines.filter((line) => line.includes(` ${id} `)).length;
 
-onlyInLongRun(() => {
-  test(
-    "the runner in Python of docs/runner.md runs a webhook and a payment that dev sends it",
-    needs("python"),
-    async () => {
-      const dev = startDev(postern, ["--runner", `http://${host}`, ...(await apart())]);
-      const ready = await readyOf(dev);
-      await startRunner(ready.ownRunner?.secret ?? "");
-      const { status } = await send(new URL(ready.webhooks).host, {
-        path: "/hooks/open",
-        body: "by webhook",
-      });
-      expect(status).toBe(202);
-      const [job] = ready.jobs;
-      const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(job?.pay ?? "") ?? [];
-      const pay = ["pay", job?.url ?? "", "--body", "by payment"];
-      expect((await postern.run(pay, { env: { POSTERN_PAYER_KEY: payer } })).code).toBe(0);
-      const ran = () => lines.filter((line) => line.startsWith("/jobs/1 "));
-      await eventually("both calls have run", () => ran().length === 2);
-      expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by webhook/);
-      expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by payment/);
-    },
-  );
-});
+test(
+  "the runner in Python of docs/runner.md runs a webhook and a payment that dev sends it",
+  needs("python"),
+  async () => {
+    const dev = startDev(postern, ["--runner", `http://${host}`, ...(await apart())]);
+    const ready = await readyOf(dev);
+    await startRunner(ready.ownRunner?.secret ?? "");
+    const { status } = await send(new URL(ready.webhooks).host, {
+      path: "/hooks/open",
+      body: "by webhook",
+    });
+    expect(status).toBe(202);
+    const [job] = ready.jobs;
+    const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(job?.pay ?? "") ?? [];
+    const pay = ["pay", job?.url ?? "", "--body", "by payment"];
+    expect((await postern.run(pay, { env: { POSTERN_PAYER_KEY: payer } })).code).toBe(0);
+    const ran = () => lines.filter((line) => line.startsWith("/jobs/1 "));
+    await eventually("both calls have run", () => ran().length === 2);
+    expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by webhook/);
+    expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by payment/);
+  },
+);
 
 test(
   "the runner in Python of docs/runner.md delivers the result of its long job",
@@ -158,44 +155,42 @@ test(
   },
 );
 
-onlyInLongRun(() => {
-  test(
-    "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
-    needs("python"),
-    async () => {
-      // Even a busy machine must answer the repeat of a call before the timeout, while the job still runs.
-      const startSlow = () => startRunner(RUNNER_SECRET, undefined, 3);
-      let runner = await startSlow();
-      const calls = Array.from({ length: 12 }, (_, i) =>
-        aCall({ keep_result: true, body: Buffer.from(`call ${i}`) }),
-      );
-      for (const call of calls) await producers.add(call);
-      const { saw, log } = producers.start({
-        runnerUrl: `http://${host}`,
-        timeoutMs: 1000,
-        attempts: 20,
-        concurrency: 4,
+test(
+  "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
+  needs("python"),
+  async () => {
+    // Even a busy machine must answer the repeat of a call before the timeout, while the job still runs.
+    const startSlow = () => startRunner(RUNNER_SECRET, undefined, 3);
+    let runner = await startSlow();
+    const calls = Array.from({ length: 12 }, (_, i) =>
+      aCall({ keep_result: true, body: Buffer.from(`call ${i}`) }),
+    );
+    for (const call of calls) await producers.add(call);
+    const { saw, log } = producers.start({
+      runnerUrl: `http://${host}`,
+      timeoutMs: 1000,
+      attempts: 20,
+      concurrency: 4,
+    });
+    for (let kills = 1; kills <= 4; kills++) {
+      const before = lines.length;
+      await eventually("jobs run", () => lines.length >= before + 2);
+      await runner.kill("SIGKILL");
+      runner = await startSlow();
+    }
+    await saw("call.injected", calls.length);
+    expect(effects()).toEqual(Object.fromEntries(calls.map(({ id }) => [id, 1])));
+    const results = createResults(producers.redis.partition);
+    for (const [i, { id }] of calls.entries())
+      expect(await results.read(id)).toMatchObject({
+        ...{ kind: "answer", status: 200, contentType: "text/plain", body: Buffer.from(`CALL ${i}`) },
       });
-      for (let kills = 1; kills <= 4; kills++) {
-        const before = lines.length;
-        await eventually("jobs run", () => lines.length >= before + 2);
-        await runner.kill("SIGKILL");
-        runner = await startSlow();
-      }
-      await saw("call.injected", calls.length);
-      expect(effects()).toEqual(Object.fromEntries(calls.map(({ id }) => [id, 1])));
-      const results = createResults(producers.redis.partition);
-      for (const [i, { id }] of calls.entries())
-        expect(await results.read(id)).toMatchObject({
-          ...{ kind: "answer", status: 200, contentType: "text/plain", body: Buffer.from(`CALL ${i}`) },
-        });
-      // Killed calls ran again, and timed-out calls were offered again while they ran.
-      expect(lines.length).toBeGreaterThan(calls.length);
-      const codes = new Set(log.events.map(({ fields }) => fields["code"]));
-      expect([...codes]).toEqual(expect.arrayContaining(["runner.timed_out", "runner.busy"]));
-    },
-  );
-});
+    // Killed calls ran again, and timed-out calls were offered again while they ran.
+    expect(lines.length).toBeGreaterThan(calls.length);
+    const codes = new Set(log.events.map(({ fields }) => fields["code"]));
+    expect([...codes]).toEqual(expect.arrayContaining(["runner.timed_out", "runner.busy"]));
+  },
+);
 
 test(
   "the runner in Python of docs/runner.md answers a repeat with 409 while the call runs, then with its first answer, also after a restart",
@@ -226,58 +221,56 @@ test(
   },
 );
 
-onlyInLongRun(() => {
-  test(
-    "the runner in Python of docs/runner.md continues its long job after a kill, and reports the progress",
-    needs("python"),
-    async () => {
-      const secret = "s".repeat(32);
-      const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
-      const runner = await startRunner(secret, `http://${gateway.address}`);
-      const id = randomCallId();
-      await deliveries.redis.client.hset(keys.record(id), { st: "INJECTED", at: "5", rs: "awaited" });
-      expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
-      await eventually("its progress is there", async () => {
-        const found = await gateway.results.read(id);
-        return found.kind === "pending" && found.progress?.json.includes('"step":1,"steps":2');
-      });
+test(
+  "the runner in Python of docs/runner.md continues its long job after a kill, and reports the progress",
+  needs("python"),
+  async () => {
+    const secret = "s".repeat(32);
+    const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
+    const runner = await startRunner(secret, `http://${gateway.address}`);
+    const id = randomCallId();
+    await deliveries.redis.client.hset(keys.record(id), { st: "INJECTED", at: "5", rs: "awaited" });
+    expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
+    await eventually("its progress is there", async () => {
+      const found = await gateway.results.read(id);
+      return found.kind === "pending" && found.progress?.json.includes('"step":1,"steps":2');
+    });
+    await runner.kill("SIGKILL");
+    expect(effects()).toEqual({});
+    await startRunner(secret, `http://${gateway.address}`);
+    await eventually("its result is there", async () => (await gateway.results.read(id)).kind === "answer");
+    expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
+    expect([begun(id), effects()]).toEqual([1, { [id]: 1 }]);
+  },
+);
+
+test(
+  "the runner in Python of docs/runner.md delivers again after 503, stops at a refusal for good, and keeps the result",
+  needs("python"),
+  async () => {
+    const statuses = [503, 413, 400, 204];
+    const taken: string[] = [];
+    const gateway = createServer(async (req, res) => {
+      const body = Buffer.concat(await req.toArray()).toString();
+      if (req.method === "POST") return void res.writeHead(204).end();
+      taken.push(body);
+      res.writeHead(statuses[taken.length - 1] ?? 500).end();
+    });
+    gateway.listen(0, "127.0.0.1");
+    await once(gateway, "listening");
+    ends.defer(() => void gateway.close());
+    const deliverTo = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+    const refused = (status: number) => lines.some((line) => line.includes(`is refused with ${status}`));
+
+    let runner = await startRunner("s", deliverTo);
+    expect((await offer("s", "/jobs/3", "c_1")).status).toBe(202);
+    for (const status of [413, 400]) {
+      await eventually(`it is told of ${status}`, () => refused(status));
       await runner.kill("SIGKILL");
-      expect(effects()).toEqual({});
-      await startRunner(secret, `http://${gateway.address}`);
-      await eventually("its result is there", async () => (await gateway.results.read(id)).kind === "answer");
-      expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
-      expect([begun(id), effects()]).toEqual([1, { [id]: 1 }]);
-    },
-  );
-
-  test(
-    "the runner in Python of docs/runner.md delivers again after 503, stops at a refusal for good, and keeps the result",
-    needs("python"),
-    async () => {
-      const statuses = [503, 413, 400, 204];
-      const taken: string[] = [];
-      const gateway = createServer(async (req, res) => {
-        const body = Buffer.concat(await req.toArray()).toString();
-        if (req.method === "POST") return void res.writeHead(204).end();
-        taken.push(body);
-        res.writeHead(statuses[taken.length - 1] ?? 500).end();
-      });
-      gateway.listen(0, "127.0.0.1");
-      await once(gateway, "listening");
-      ends.defer(() => void gateway.close());
-      const deliverTo = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
-      const refused = (status: number) => lines.some((line) => line.includes(`is refused with ${status}`));
-
-      let runner = await startRunner("s", deliverTo);
-      expect((await offer("s", "/jobs/3", "c_1")).status).toBe(202);
-      for (const status of [413, 400]) {
-        await eventually(`it is told of ${status}`, () => refused(status));
-        await runner.kill("SIGKILL");
-        runner = await startRunner("s", deliverTo);
-      }
-      await eventually("it is taken", () => taken.length === 4);
-      expect(new Set(taken)).toEqual(new Set(["long: hello"]));
-      expect(effects()).toEqual({ c_1: 1 });
-    },
-  );
-});
+      runner = await startRunner("s", deliverTo);
+    }
+    await eventually("it is taken", () => taken.length === 4);
+    expect(new Set(taken)).toEqual(new Set(["long: hello"]));
+    expect(effects()).toEqual({ c_1: 1 });
+  },
+);
