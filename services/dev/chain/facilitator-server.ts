@@ -30,7 +30,7 @@ export function createFacilitatorHandler(
       sendJson(res, await perform(on, request));
       return;
     }
-    await delay(fault.delayMs);
+    await delay(fault.delayMs, cleared).catch(() => {});
     const performed = fault.acts ? await perform(on, request) : undefined;
     await delay(fault.replyDelayMs, cleared).catch(() => {});
     await sendFault(res, fault, request, performed);

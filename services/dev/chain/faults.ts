@@ -7,9 +7,9 @@ const common = {
   on: z.enum(["supported", "verify", "settle"]),
   /** Number of requests that get the fault. Without this number, all requests get the fault until the faults are cleared. */
   times: z.number().int().positive().optional(),
-  /** Delay before the facilitator acts. */
+  /** Delay before the facilitator acts. Both delays end early if the faults are cleared. */
   delayMs: ms.default(0),
-  /** Delay before the answer. The delay ends early if the faults are cleared. */
+  /** Delay before the answer. */
   replyDelayMs: ms.default(0),
   /** Whether the facilitator performs the request despite the fault. A settle request then sends its transaction. */
   acts: z.boolean().default(false),

@@ -18,7 +18,10 @@ const proxy = useRedisProxy(fixture.redis);
 
 const MIB = 1024 * 1024;
 /** The payment settles, and the facilitator's answer is sent once the test clears the faults. */
-const HELD_SETTLE = { on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 } as const;
+/** Timeouts for tests that hold a verification and a settlement, on a busy machine for many seconds. */
+const PATIENT = { facilitator_timeout_secs: 60, settle_timeout_secs: 60 };
+/** Holds a settle request until the faults are cleared. Until then, the chain shows nothing of its payment. */
+const HELD_SETTLE = { on: "settle", kind: "slow", delayMs: 600_000, times: 1 } as const;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Returns the head of a request. It declares a body, which the client sends only after 100-continue. */
@@ -243,7 +246,7 @@ test("repeats of a payment get its outcome without a byte of their bodies in mem
 });
 
 test("copies of a payment that are sent at once take one slot and keep one body while it settles", async () => {
-  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 100 } });
+  const x402 = await fixture.gateway({ x402: PATIENT });
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
@@ -251,7 +254,7 @@ test("copies of a payment that are sent at once take one slot and keep one body 
   await fixture.devnet.control.fault({
     on: "verify",
     kind: "slow",
-    delayMs: LONG_RUN ? 4000 : 2000,
+    delayMs: LONG_RUN ? 8000 : 2000,
     times: 1,
   });
   await fixture.devnet.control.fault(HELD_SETTLE);
@@ -274,7 +277,7 @@ onlyInLongRun(() => {
   test("of a thousand copies of a payment sent at once only a few become claims, and there is a slot for another payment", async () => {
     const x402 = await fixture.gateway({
       ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
-      x402: { settle_timeout_secs: 100 },
+      x402: PATIENT,
     });
     // Each claim has its own name. A claim whose reply is late is sent again under the same name.
     const claims = new Set<string | undefined>();
@@ -285,7 +288,7 @@ onlyInLongRun(() => {
     const headers = await x402.pay({ payer: fixture.payer });
     const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
     // The verification lasts until all copies wait for it.
-    await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
+    await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 8000, times: 1 });
     await fixture.devnet.control.fault(HELD_SETTLE);
     const answers: number[] = [];
     const copies = Array.from({ length: 1100 }, async () => {
