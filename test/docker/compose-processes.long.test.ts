@@ -90,9 +90,8 @@ describe(
     async function start(name: string): Promise<void> {
       const command = (services[name]?.command ?? []).map((word) => word.replace("/etc/postern", configDir));
       const listens = /^(?:webhooks|x402|operator)/.test(name) ? ["--bind-address", "127.0.0.1:0"] : [];
-      const probes = name === "runner" ? [] : ["--ops-address", "127.0.0.1:0"];
       const { REDIS_URL: _, ...env } = process.env;
-      const args = [...command, ...listens, ...probes];
+      const args = [...command, ...listens, "--ops-address", "127.0.0.1:0"];
       const part = await startPart({ name, args, env: { ...env, ...environmentHere(name) } });
       ends.defer(() => part.kill("SIGKILL"));
       parts.set(name, part);

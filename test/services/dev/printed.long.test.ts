@@ -62,7 +62,8 @@ test("dev prints one banner on a terminal without warnings about its own choices
 
 describe("the lines that dev prints for an operator's own configuration", () => {
   const own = "a token of the operator's own, 0123456789";
-  const env = { ...process.env, POSTERN_OWN_TOKEN: own };
+  // npm sets this variable for the tests, and with some of its values, dev prints `npx postern`.
+  const env = { ...process.env, npm_lifecycle_event: undefined, POSTERN_OWN_TOKEN: own };
   const example = { it: "it's one" };
   let dev: PosternProcess;
   let ready: Ready;

@@ -219,7 +219,7 @@ test("if a gateway is killed before the money moves, its payments are searched f
 test("if a gateway is killed before it knows that the money has moved, its payments are one charge and one job, even if the payer's contract now denies them", async () => {
   await startAgain(gateway);
   const payments = await paymentsOf(PAYER_KINDS);
-  await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
+  await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 60_000 });
   await killedDuringSettle(payments, () => areCharged(payments));
   for (const payment of payments) {
     await denySignatures(payment);
@@ -278,7 +278,7 @@ onlyInLongRun(() => {
     test("a gateway killed at x402.after_evidence searches again, and finds the same", async () => {
       await startAgain(gateway);
       const payments = await paymentsOf(PAYER_KINDS);
-      await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
+      await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 60_000 });
       await killedDuringSettle(payments, () => areCharged(payments));
       await killGatewayAtEach(payments, "x402.after_evidence");
       await startAgain(gateway);

@@ -299,7 +299,10 @@ describe("422", () => {
 
   onlyInLongRun(() => {
     test("dry-runs whose bodies are slow to check are refused with 429 after about sixty a minute from all addresses, and payments are not", async () => {
-      const x402 = await fixture.gateway({ ...declaring, http: { trusted_proxies: ["127.0.0.1"] } });
+      // Its minute does not end. On a busy machine, so many slow checks take longer than a minute.
+      const now = Date.now();
+      const trusted = { trusted_proxies: ["127.0.0.1"] };
+      const x402 = await fixture.gateway({ ...declaring, http: trusted, clock: () => now });
       const payment = await x402.pay({ payer: fixture.payer });
       const statuses: number[] = [];
       while (statuses.at(-1) !== 429 && statuses.length < 200) {
@@ -310,7 +313,7 @@ describe("422", () => {
       expect(statuses.at(-1)).toBe(429);
       expect((await x402.post(payment, { body: ENDLESS })).status).toBe(422);
       expect((await x402.post(payment, { body: FITS })).status).toBe(202);
-    }, 60_000);
+    });
   });
 });
 
