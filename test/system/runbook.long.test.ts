@@ -110,7 +110,7 @@ describe("the runbook", needs("prometheus"), () => {
     names: Incident["names"] = {},
   ): Promise<void> {
     const section = readRunbook().get(alert) ?? "";
-    const text = section.split("\n").find((line) => line.startsWith(`**${paragraph}**`)) ?? "";
+    const text = section.split("\n\n").find((block) => block.startsWith(`**${paragraph}**`)) ?? "";
     const commands = commandsIn(text);
     expect(commands, `${alert} ${paragraph}`).toHaveLength(shown.length);
     for (const [i, command] of commands.entries()) {
@@ -161,7 +161,9 @@ describe("the runbook", needs("prometheus"), () => {
   test("shows why calls have failed, discards one, and replays the other", async () => {
     runner.answer = () => ({ status: 422, body: "the table orders is missing" });
     const [dropped] = [await deliver("not needed"), await deliver("needed")];
-    await Promise.all([untilRun("not needed"), untilRun("needed")]);
+    await eventually("both have failed", async () =>
+      (await here(["failed", "list"])).stdout.includes("2 failed calls"),
+    );
     await follow("PosternCallsFailed", {
       names: { ID: dropped, JOB: "0/1", TEXT: "a test" },
       see: [
