@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { loaderPlugin } from "../services/dev/loader.mjs";
 import { LONG_RUN } from "./support/long-run.ts";
 import { SkippedTests } from "./support/skipped-tests.ts";
@@ -8,6 +9,21 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 /** Tests that need the whole machine. They run after all other tests. */
 const ALONE = "test/system/flood/**/*.test.ts";
 const LONG = "test/**/*.long.test.ts";
+/** Files that take many minutes, mostly because they wait. They start first, so that the run does not end with one of them alone. */
+const SLOWEST = [
+  "test/services/console/schemathesis.long.test.ts",
+  "test/system/crash/kills.long.test.ts",
+  "test/docs/buyers.long.test.ts",
+];
+
+class SlowestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isSlow = ({ moduleId }: TestSpecification) => SLOWEST.some((file) => moduleId.endsWith(file));
+    const others = await super.sort(files.filter((file) => !isSlow(file)));
+    return [...files.filter(isSlow), ...others];
+  }
+}
+
 /**
  * V8 flags of the test processes. With the default of 16 MiB for young objects, garbage collection takes a tenth of the tests' processor
  * time.
@@ -15,7 +31,7 @@ const LONG = "test/**/*.long.test.ts";
 const NODE_FLAGS = ["--max-semi-space-size=64"];
 
 /**
- * Common settings. Tests start real processes and wait for them. Seven parallel files keep two cores busy, and five in the long run, whose
+ * Common settings. Tests start real processes and wait for them. Seven parallel files keep two cores busy, and four in the long run, whose
  * tests compile, flood and fuzz. The deadlines are long, because tests wait for events and not for times.
  */
 const shared = {
@@ -23,7 +39,7 @@ const shared = {
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: LONG_RUN ? 5 : 7,
+  maxWorkers: LONG_RUN ? 4 : 7,
   maxConcurrency: 2,
   execArgv: NODE_FLAGS,
   testTimeout: 180_000,
@@ -35,6 +51,7 @@ export default defineConfig({
   test: {
     root,
     globalSetup: "test/support/build.ts",
+    sequence: { sequencer: SlowestFirst },
     reporters: ["default", new SkippedTests()],
     projects: [
       {
