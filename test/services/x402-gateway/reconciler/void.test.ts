@@ -47,7 +47,8 @@ const stateOf = async (x402: TestX402, answer: Answer) => (await x402.journal.fi
 test("a payment that never reaches the chain is void once a final block is past its authorization's end, and then 402", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 60_000 });
+  const silent = { on: "settle", kind: "status", status: 503, replyDelayMs: 60_000 } as const;
+  await fixture.devnet.control.fault(silent);
   const answer = await x402.post(headers);
   expect(answer.status).toBe(503);
   await fixture.devnet.control.clearFaults();
