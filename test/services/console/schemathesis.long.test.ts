@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { openEndpointTests } from "../../../shared/ingress/endpoint-tests.ts";
 import { TOKENS, useOperator } from "../../fixtures/console.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { livelyConfig, useLively } from "../../fixtures/lively.ts";
@@ -41,6 +42,15 @@ function install(): void {
   execFileSync(join(VENV, "bin/python"), ["-m", "pip", "install", "--quiet", `schemathesis==${VERSION}`]);
 }
 
+/** Answers tests of endpoints in place of a gateway. An unanswered test takes ten seconds, and Schemathesis orders hundreds. */
+function answerTests(): NodeJS.Timeout {
+  const tests = openEndpointTests(redis.partition);
+  const outcome = { status: 202, accepted: true, detail: "accepted", call_id: null };
+  return setInterval(async () => {
+    for (const order of await tests.take(Date.now())) await tests.report(order, outcome);
+  }, 50);
+}
+
 type Ran = { code: number; said: string };
 
 function run(address: string): Promise<Ran> {
@@ -71,7 +81,8 @@ test("no request that Schemathesis derives from the document gets a 5xx, no answ
   await redis.client.flushdb();
   await lively.begin();
   const { address, log, close } = await fixture.start({ configDir: livelyConfig() });
-  const { code, said } = await run(address);
+  const answering = answerTests();
+  const { code, said } = await run(address).finally(() => clearInterval(answering));
   expect(code, said).toBe(0);
   expect(said).toMatch(/\d+ generated, \d+ passed/);
   await close();
