@@ -72,6 +72,7 @@ test(`a gateway accepts ten concurrent bodies of 25 MiB beside other calls withi
   const othersMeanwhile = others.accepted;
   await sending;
   expect(othersMeanwhile, "calls that did not wait for the large ones").toBeGreaterThan(AT_ONCE);
+  expect(gateway.process.events("redis.unresponsive")).toEqual([]);
   expect(peakMibOf(gateway)).toBeLessThan(GATEWAY_MIB);
 
   const enqueue = createEnqueue(stack.redis.partition);
