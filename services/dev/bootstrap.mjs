@@ -82,11 +82,15 @@ function packagesIn(lockfile) {
  * some tests, only these run, and only on this release.
  */
 function testLong() {
-  if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
-  run("npm", ["run", "--silent", "check:long", "--", ...(args.length === 0 ? longerTests() : args)]);
+  const isAll = args.length === 0;
+  if (isAll) for (const release of Object.keys(OTHER_NODES)) testOn(release);
+  run("npm", ["run", "--silent", "check:long", "--", ...(isAll ? longerTests() : args)]);
 }
 
-/** Returns the test files that have long tests. `npm test` runs all tests of the others. */
+/**
+ * Returns the test files that have long tests: those named so, and those that use test/support/long-run.ts. `npm test`
+ * runs all tests of the others.
+ */
 function longerTests() {
   const files = readdirSync(join(root, "test"), { recursive: true }).map((file) => join("test", file));
   const marksLongTests = (file) => readFileSync(join(root, file), "utf8").includes(`long-run.ts"`);

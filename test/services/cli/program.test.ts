@@ -123,9 +123,7 @@ onlyInLongRun(() => {
       .filter(({ event }) => /^(redis\.unreachable|queue\.error)$/.test(String(event)));
     expect(complaints).toHaveLength(1);
   });
-});
 
-onlyInLongRun(() => {
   test("postern --version also prints the version of package.json when it runs from the sources", () => {
     const source = [...FROM_SOURCE, join(root, "services/cli/main.ts"), "--version"];
     const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });

@@ -138,9 +138,7 @@ onlyInLongRun(() => {
       { valid: true, type: "payment", claims: { call_id, transaction } },
     ]);
   });
-});
 
-onlyInLongRun(() => {
   test("postern pay asks only the paid host for the call's state, even if the answer names another host", async () => {
     await injectAll();
     const ran = await payHere("--max", "5");
@@ -318,9 +316,7 @@ onlyInLongRun(() => {
     }
     expect(await payments.charged()).toHaveLength(4);
   });
-});
 
-onlyInLongRun(() => {
   test("postern pay finds a name on any page of the list", async () => {
     const indices = Array.from({ length: 150 }, (_, i) => String(i));
     const prices = indices.map((i) => [i, { price_wei: "1000000000000000", name: `job-${i}` }]);
@@ -413,9 +409,7 @@ describe("the output that postern pay prints", () => {
       expect(ran.code).toBe(0);
       await fetchLate(ran.stdout + ran.stderr);
     });
-  });
 
-  onlyInLongRun(() => {
     test("can be fetched by the one line that --quiet prints if it ends without it by Ctrl-C", async () => {
       const front = await startFront();
       const followed = new Promise<void>((resolve) => {
@@ -487,9 +481,7 @@ describe("the output that postern pay prints", () => {
       const fetched = await runHere(["result", String(url), "--quiet"], { POSTERN_RESULT_TOKEN: token });
       expect(fetched).toMatchObject({ code: 0, stdout: "done" });
     });
-  });
 
-  onlyInLongRun(() => {
     test("is fetched with a sign-in if the first answer is lost, because a repeated payment gets no token", async () => {
       const front = await startFront();
       await injectAll();
@@ -508,9 +500,7 @@ describe("the output that postern pay prints", () => {
       expect(outcomeOf(ran)).not.toHaveProperty("result_token");
       expect(await payments.charged()).toEqual([PRICE]);
     });
-  });
 
-  onlyInLongRun(() => {
     test("is requested only from the paid host: a gateway that names another host gets no token sent to that host", async () => {
       const front = await startFront();
       const elsewhere = await startFront();
@@ -549,9 +539,7 @@ describe("the output that postern pay prints", () => {
         stdout: expect.stringMatching(/\nresult: 200 text\/plain, 4 bytes\nhere\n$/),
       });
     });
-  });
 
-  onlyInLongRun(() => {
     test("is empty if the job keeps no results: postern pay exits with 0, and says so in a line", async () => {
       await payments.restartGateway({
         prices: { "7": { price_wei: "1000000000000000", keep_result: false } },

@@ -399,9 +399,7 @@ onlyInLongRun(() => {
     expect((await check()).closed).toEqual([]);
     expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
   });
-});
 
-onlyInLongRun(() => {
   test("a disputed, unconfirmed or unreadable payment is never exported, but one that an operator settled is", async () => {
     const [disputed = "", unproven = "", later = "", settled = ""] = await buyCalls(4);
     await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
@@ -458,9 +456,7 @@ onlyInLongRun(() => {
     expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
     expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
   });
-});
 
-onlyInLongRun(() => {
   test("payments in other states are no refund cases", async () => {
     const open = await payments.claim();
     const review = await payments.claimForReview();
@@ -474,9 +470,7 @@ onlyInLongRun(() => {
     await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
     expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
   });
-});
 
-onlyInLongRun(() => {
   test("without a sender or a node that could show the refund nothing is exported, and an unknown export is reported", async () => {
     const [id = ""] = await buyCalls();
     configure({ refund_from: [] });
@@ -488,9 +482,7 @@ onlyInLongRun(() => {
     expect([none.code, none.stdout]).toEqual([1, ""]);
     expect(none.stderr).toContain("there is no export r_0000");
   });
-});
 
-onlyInLongRun(() => {
   test("a case stays open and is reported if the senders of its token were removed from the configuration", async () => {
     await buyCalls();
     await exportRefunds();
@@ -543,9 +535,7 @@ onlyInLongRun(() => {
       expect((await asked("list", "--network", "eip155:1")).stdout).toContain(id);
     }
   });
-});
 
-onlyInLongRun(() => {
   test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
     let succeed: () => void = () => {};
     let offers = 0;
@@ -595,9 +585,7 @@ onlyInLongRun(() => {
       { action: "withdraw", by, call_id: late },
     ]);
   });
-});
 
-onlyInLongRun(() => {
   test("an unreadable case and an unavailable node are reported, and do not keep other cases from being closed", async () => {
     const [ill, well] = (await buyCalls(2)) as [string, string];
     await exportRefunds();

@@ -210,9 +210,7 @@ onlyInLongRun(() => {
     expect(await x402.untilState(id, "VOID")).toMatchObject({ reason: "expired" });
     expect(await charged(payer)).toEqual([]);
   });
-});
 
-onlyInLongRun(() => {
   test("a permit that another contract sends to the proxy is in review, and its transfer pays for one call once an operator says so", async () => {
     const x402 = await sellFor("usdt");
     const payer = await approvedPayer(fixture, "usdt");

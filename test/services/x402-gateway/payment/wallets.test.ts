@@ -257,9 +257,7 @@ onlyInLongRun(() => {
       expect((await x402.post({ ...good.headers, ...from("192.0.2.2") })).status).toBe(202);
     }
   });
-});
 
-onlyInLongRun(() => {
   test("a payer with a key can still pay from an address that sends bad signatures", async () => {
     const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_address: 3 } });
     const wallet = await newWallet(devnet, { tokens: 0n });

@@ -47,12 +47,12 @@ const stateOf = async (x402: TestX402, answer: Answer) => (await x402.journal.fi
 test("a payment that never reaches the chain is void once a final block is past its authorization's end, and then 402", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
-  const silent = { on: "settle", kind: "status", status: 503, replyDelayMs: 60_000 } as const;
-  await fixture.devnet.control.fault(silent);
+  const away = { on: "settle", kind: "status", status: 503 } as const;
+  await fixture.devnet.control.fault({ ...away, replyDelayMs: 60_000 });
   const answer = await x402.post(headers);
   expect(answer.status).toBe(503);
   await fixture.devnet.control.clearFaults();
-  await fixture.devnet.control.fault({ on: "settle", kind: "status", status: 503 });
+  await fixture.devnet.control.fault(away);
   const looked = await dueOf(x402);
   await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
   expect(await stateOf(x402, answer)).toBe("SETTLING");

@@ -145,9 +145,7 @@ onlyInLongRun(() => {
     node.isAway = false;
     expect((await server.request(bought.id, header)).status).toBe(200);
   });
-});
 
-onlyInLongRun(() => {
   test("a wallet cannot sign in if no node of its chain is configured", async () => {
     const wallet = await newWallet(devnet);
     const bought = await buyCall(fixture, wallet);

@@ -203,9 +203,7 @@ describe("a text in the form of a payment-identifier is the same name as an iden
         expect((await buy(x402, "pay", { key })).headers["idempotent-replayed"]).toBeUndefined();
       expect(await fixture.charged()).toEqual(Array(6).fill(PRICE));
     });
-  });
 
-  onlyInLongRun(() => {
     test("a void payment frees its name in both forms, however it was sent", async () => {
       const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
       await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
