@@ -27,11 +27,17 @@ type Bindings = {
   ): Uint8Array;
 };
 
+let native: { curve: Curve | undefined } | undefined;
+
 /**
- * libsecp256k1. Undefined if the library was not built and has no prebuilt binary for this machine. The package's main file would silently
- * fall back to `elliptic`, so its bindings are loaded directly.
+ * Returns libsecp256k1, which is loaded at the first call, because most commands sign nothing. Returns undefined if the library was not built
+ * and has no prebuilt binary for this machine. The package's main file would silently fall back to `elliptic`, so its bindings are loaded
+ * directly.
  */
-export const nativeCurve = loadNativeCurve();
+export function nativeCurve(): Curve | undefined {
+  native ??= { curve: loadNativeCurve() };
+  return native.curve;
+}
 
 /** The curve operations in JavaScript. */
 export const portableCurve: Curve = {
@@ -48,12 +54,12 @@ export const portableCurve: Curve = {
       .toRawBytes(false),
 };
 
-/** Signs and recovers with the native package if it loads, and otherwise in JavaScript. */
-export const curve = nativeCurve ?? portableCurve;
+/** Returns the native package if it loads, and otherwise the operations in JavaScript. */
+export const curve = (): Curve => nativeCurve() ?? portableCurve;
 
 /** Logs a warning if signatures are computed in JavaScript. */
 export function warnIfPortable(log: Logger): void {
-  if (nativeCurve !== undefined) return;
+  if (nativeCurve() !== undefined) return;
   log.warn("signatures.slow", {
     reason: `the package secp256k1 has no binary for ${process.platform}/${process.arch}, so each signature takes about a millisecond of processor time`,
     remedy: "install python3, make and a C++ compiler, then run: npm rebuild secp256k1",

@@ -17,7 +17,7 @@ export const PRIVATE_KEY_RULE = "must be a private key: 64 hex digits, with or w
 
 /** Whether the text is 64 hex digits, with or without 0x, in the range of the curve's keys. */
 export function isPrivateKey(text: string): boolean {
-  return PRIVATE_KEY.test(text) && curve.isPrivateKey(bytesOf(text));
+  return PRIVATE_KEY.test(text) && curve().isPrivateKey(bytesOf(text));
 }
 
 /** The private key in hex with 0x. `privateKey` must satisfy `isPrivateKey`. */
@@ -29,9 +29,9 @@ export function hexPrivateKey(privateKey: string): `0x${string}` {
 export function createSigner(privateKey: string): Signer {
   const key = bytesOf(privateKey);
   return {
-    address: addressOf(curve.publicKeyOf(key)),
+    address: addressOf(curve().publicKeyOf(key)),
     sign(digest) {
-      const { signature, recoveryId } = curve.sign(digest, key);
+      const { signature, recoveryId } = curve().sign(digest, key);
       return Buffer.concat([signature, Buffer.of(27 + recoveryId)]);
     },
   };
@@ -54,7 +54,7 @@ const SIGNATURE = /^0x[0-9a-fA-F]{130}$/;
  * The lower-case address whose key signed this 32-byte digest. `signature` is 65 bytes in hex (r, s, v) with v 27 or 28 and a low s
  * (EIP-2). Undefined for any other form, and if no key can be recovered.
  */
-export function recoverAddress(digest: Uint8Array, signature: string, by = curve): Address | undefined {
+export function recoverAddress(digest: Uint8Array, signature: string, by = curve()): Address | undefined {
   if (!SIGNATURE.test(signature)) return undefined;
   const bytes = Buffer.from(signature.slice(2), "hex");
   const recoveryId = Number(bytes[64]) - 27;
