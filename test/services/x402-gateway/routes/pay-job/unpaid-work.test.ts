@@ -17,7 +17,6 @@ const ends = useEnds();
 const proxy = useRedisProxy(fixture.redis);
 
 const MIB = 1024 * 1024;
-/** The payment settles, and the facilitator's answer is sent once the test clears the faults. */
 /** Timeouts for tests that hold a verification and a settlement, on a busy machine for many seconds. */
 const PATIENT = { facilitator_timeout_secs: 60, settle_timeout_secs: 60 };
 /** Holds a settle request until the faults are cleared. Until then, the chain shows nothing of its payment. */
