@@ -67,9 +67,8 @@ export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value>
  *
  * Three dots mark a name that may come any number of times: an argument, or an item of several arguments. The Lua reads
  * `KEYS.open` and `ARGV.holder`. `FIRST.runs` is the index in ARGV of the first run. `WIDTH.runs` is the number of arguments
- * of each run, which come in the declared order. A name in capitals is a constant. All these names are replaced once, at the
- * first run, because a process runs few of the scripts that it loads. The first run throws if the Lua uses any other name in
- * capitals.
+ * of each run, which come in the declared order. A name in capitals is a constant. `defineScript` replaces all these names
+ * once, so they cost nothing when the script runs. Throws if the Lua uses any other name in capitals.
  *
  * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same
  * names.
@@ -84,19 +83,13 @@ export function defineScript<const Keys extends string, Value, const Args extend
   reply,
 }: Definition<Keys, Args, Value>): Script<Given<Keys, string>, Given<Args, Word>, Value> {
   const [ofKeys, ofArgs] = [listOf(keys), listOf(args ?? "")];
-  let made: ReturnType<typeof withHash> | undefined;
-  const prepared = () => {
-    made ??= withHash(withoutNames(source, ofKeys, ofArgs, constants));
-    return made;
-  };
+  const lua = withoutNames(source, ofKeys, ofArgs, constants);
+  const sha = createHash("sha1").update(lua).digest("hex");
   return {
-    get lua() {
-      return prepared().lua;
-    },
+    lua,
     on(redis) {
       const run = toRun(redis, proof);
       return async (...[touched, given = {}]: readonly [Values, Values?]) => {
-        const { lua, sha } = prepared();
         const words: Sent[] = [sha, 0];
         push(words, ofKeys, touched);
         words[1] = words.length - 2;
@@ -106,8 +99,6 @@ export function defineScript<const Keys extends string, Value, const Args extend
     },
   };
 }
-
-const withHash = (lua: string) => ({ lua, sha: createHash("sha1").update(lua).digest("hex") });
 
 type Values = Readonly<Record<string, unknown>>;
 
