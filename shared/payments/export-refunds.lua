@@ -2,8 +2,8 @@
 --
 -- This script tests again that each case can be exported. Its call must be FAILED and still among the failed calls of its
 -- queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. If an attempt had an
--- effect or may have had one, the case is exported only with `effectUnknown` 1. The call of an exported case leaves its queue. The keys of the case do not expire
--- until the case is closed.
+-- effect or may have had one, the case is exported only with `effectUnknown` 1. The call of an exported case leaves its queue. The
+-- keys of the case do not expire until the case is closed.
 --
 -- Among the keys of a case, `transfer` is the key of the transfer that paid for the call. Every case has the same number of keys:
 -- for a key that it lacks, the caller passes `payment`. `line` is the case's audit line.

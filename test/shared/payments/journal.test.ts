@@ -305,3 +305,13 @@ test("a transfer pays for only one call, even if it is reported again, and is re
   await journal.markEnded(await found(first.id));
   expect(Math.round((await payments.redis.client.pttl(key)) / DAY_MS)).toBe(30);
 });
+
+test("a search of the chain continues after the last block without a use, and revives no payment that is gone", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
+  await journal.markSearched(id, 12n);
+  expect((await found(id)).searched).toBe(12n);
+  await payments.redis.client.del(keys.payment(id));
+  await journal.markSearched(id, 13n);
+  expect(await payments.redis.client.exists(keys.payment(id))).toBe(0);
+});

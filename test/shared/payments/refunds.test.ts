@@ -126,3 +126,16 @@ test("a refund counts on the day on which it was seen, exactly and once, and one
     { day: "2026-03-01", ...refund },
   ]);
 });
+
+test("a partition whose part of an export was read as empty adds no case to it, and one with a part keeps it", async () => {
+  const refunds = createRefunds(redis.partition);
+  const ids = [await refundable()];
+  expect(await refunds.seal(EXPORT)).toBeUndefined();
+  expect([await exportOf(ids), await statesOf(ids)]).toEqual([undefined, ["DISCARDED"]]);
+  expect(await redis.client.pttl(keys.refund(EXPORT))).toBeGreaterThan(0);
+
+  await redis.client.flushdb();
+  const moved = await exportOf([await refundable()]);
+  expect(await refunds.seal(EXPORT)).toMatchObject({ rows: moved?.rows });
+  expect(await redis.client.pttl(keys.refund(EXPORT))).toBe(-1);
+});
