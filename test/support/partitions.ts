@@ -38,7 +38,7 @@ export function routed<One extends object>(each: Partitioned<One>): One {
 /** Creates one partition on each of these connections. */
 export function partitionsOn(connections: readonly Redis[]): Partitions {
   const count = connections.length;
-  for (const redis of connections) redis.setMaxListeners(0); // several partitions may share one connection
+  for (const redis of connections) redis.setMaxListeners(Infinity); // several partitions may share one connection, and BullMQ adds to the limit
   const prefixes = prefixesOf(DEFAULT_NAME, count);
   return new Partitioned(
     connections.map((redis, index) => partitionOf(redis, prefixes[index], { index, count })),
