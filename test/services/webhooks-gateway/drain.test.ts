@@ -8,6 +8,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { canConnect, openRaw, send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const redis = useOwnRedis();
@@ -42,19 +43,6 @@ async function startAlone({ drainSecs, endpoint = "", awaited = "service.started
   return { gateway, port };
 }
 
-test("after SIGTERM a gateway answers clients that wait for a result at once, even if it drains for a long time", async () => {
-  const endpoint = 'respond = "result"\nwait_secs = 30\n';
-  const { gateway, port } = await startAlone({ drainSecs: 30, endpoint });
-  const answers = Array.from({ length: 5 }, () => send(`127.0.0.1:${port}`, { path: "/a", body: "hi" }));
-  await eventually("all wait", () => gateway.events("webhook.accepted").length === 5);
-  let isOver = false;
-  void gateway.kill("SIGTERM").then(() => {
-    isOver = true;
-  });
-  for (const { status } of await Promise.all(answers)) expect(status).toBe(202);
-  expect(isOver).toBe(false);
-});
-
 test("after SIGTERM and drain_secs a gateway accepts no connection, answers requests on open connections, closes these, and exits with 0", async () => {
   const { gateway, port } = await startAlone({ drainSecs: 0 });
   const begun = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /a HTTP/1.1\r\nHost: x\r\n";
@@ -70,17 +58,32 @@ test("after SIGTERM and drain_secs a gateway accepts no connection, answers requ
   expect(await ended).toMatchObject({ code: 0 });
 });
 
-test("a gateway that starts without Redis opens only its private port, opens the public one once it is ready, and exits on SIGTERM before that", async () => {
-  await redis.server.kill("SIGKILL");
-  const [early, waiting] = await Promise.all([
-    startAlone({ drainSecs: 0, awaited: "service.starting" }),
-    startAlone({ drainSecs: 0, awaited: "service.starting" }),
-  ]);
-  const [starting] = early.gateway.events("service.starting");
-  const ready = await send(String(starting?.["opsAddress"]), { method: "GET", path: "/readyz" });
-  expect([ready.status, await canConnect(early.port)]).toEqual([503, false]);
-  expect(await waiting.gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
-  await redis.server.restart();
-  await early.gateway.waitForEvent("service.started");
-  expect((await send(`127.0.0.1:${early.port}`, { path: "/a", body: "first" })).status).toBe(202);
+onlyInLongRun(() => {
+  test("after SIGTERM a gateway answers clients that wait for a result at once, even if it drains for a long time", async () => {
+    const endpoint = 'respond = "result"\nwait_secs = 30\n';
+    const { gateway, port } = await startAlone({ drainSecs: 30, endpoint });
+    const answers = Array.from({ length: 5 }, () => send(`127.0.0.1:${port}`, { path: "/a", body: "hi" }));
+    await eventually("all wait", () => gateway.events("webhook.accepted").length === 5);
+    let isOver = false;
+    void gateway.kill("SIGTERM").then(() => {
+      isOver = true;
+    });
+    for (const { status } of await Promise.all(answers)) expect(status).toBe(202);
+    expect(isOver).toBe(false);
+  });
+
+  test("a gateway that starts without Redis opens only its private port, opens the public one once it is ready, and exits on SIGTERM before that", async () => {
+    await redis.server.kill("SIGKILL");
+    const [early, waiting] = await Promise.all([
+      startAlone({ drainSecs: 0, awaited: "service.starting" }),
+      startAlone({ drainSecs: 0, awaited: "service.starting" }),
+    ]);
+    const [starting] = early.gateway.events("service.starting");
+    const ready = await send(String(starting?.["opsAddress"]), { method: "GET", path: "/readyz" });
+    expect([ready.status, await canConnect(early.port)]).toEqual([503, false]);
+    expect(await waiting.gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
+    await redis.server.restart();
+    await early.gateway.waitForEvent("service.started");
+    expect((await send(`127.0.0.1:${early.port}`, { path: "/a", body: "first" })).status).toBe(202);
+  });
 });

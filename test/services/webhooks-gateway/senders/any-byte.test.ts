@@ -15,6 +15,7 @@ import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
 import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
+const FILE = webhooksToml({ env: {} });
 const SIGNING = sendersWithPreset.filter((sender) =>
   schemesFor(sender).some(({ algorithm }) => algorithm !== "equal"),
 );
@@ -25,7 +26,7 @@ const CHANGES = { numRuns: LONG_RUN ? 200 : 10 };
 
 function endpointOf(sender: Sender) {
   const endpoints = [endpointFor(sender, "/any", [sender.key("any").configured])];
-  const [endpoint] = webhooksToml({ env: {} }).parse({ endpoints }).endpoints;
+  const [endpoint] = FILE.parse({ endpoints }).endpoints;
   if (endpoint === undefined) throw new Error("no endpoint");
   return endpoint;
 }

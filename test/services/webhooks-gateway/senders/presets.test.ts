@@ -11,6 +11,8 @@ import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
 const ENCODED: [string, string] = ["Content-Encoding", "gzip"];
+const TIMED = sendersWithPreset.filter((sender) => sender.timed && windowOf(sender) !== undefined);
+const SAMPLED_WINDOWS = sample(TIMED, 3);
 const webhooks = useWebhooks();
 let gateway: TestWebhooks;
 const pathOf = (sender: Sender) => `/s/${sendersWithPreset.indexOf(sender)}`;
@@ -29,12 +31,18 @@ beforeAll(async () => {
 const post = (sender: Sender, signed: Signed) => send(gateway.address, sent(at(pathOf(sender), signed)));
 
 /** Replacements for a credential. */
-const SPOILED: Readonly<Record<string, (value: string) => string[]>> = {
-  missing: () => [],
-  empty: () => [""],
-  "there twice": (value) => [value, value],
-  "one character shorter": (value) => [value.slice(0, -1)],
-  "behind another prefix": (value) => [`x${value}`],
+const SPOILED: [how: string, spoil: (value: string) => string[]][] = [
+  ["missing", () => []],
+  ["empty", () => [""]],
+  ["there twice", (value) => [value, value]],
+  ["one character shorter", (value) => [value.slice(0, -1)]],
+  ["behind another prefix", (value) => [`x${value}`]],
+];
+
+/** Whether the sender is the first with its way to authenticate. Only for these, `npm test` tests each replacement. */
+const isFirstOfItsKind = (sender: Sender) => {
+  const authOf = ({ preset }: Sender) => PRESETS[preset]?.endpoint.auth;
+  return sender === sendersWithPreset.find((other) => authOf(other) === authOf(sender));
 };
 
 let deliveries = 0;
@@ -85,16 +93,19 @@ describe.each(sendersWithPreset.map((sender) => [sender.name, sender] as const))
 
   const credential = credentialHeaders(sender);
   if (credential.length > 0)
-    test.each(Object.entries(SPOILED))("is refused if its credential is %s", async (_how, spoil) => {
-      const { headers, ...signed } = sender.sign(sender.sample, occasion(sender));
-      const spoiled = headers.flatMap(([name, value]) => {
-        const values = credential.includes(name.toLowerCase()) ? spoil(value) : [value];
-        return values.map((text): [string, string] => [name, text]);
-      });
-      expect(spoiled).not.toEqual(headers);
-      expect((await post(sender, { ...signed, headers: spoiled })).status).toBe(401);
-      expect(await webhooks.waiting()).toEqual([]);
-    });
+    test.each(sample(SPOILED, isFirstOfItsKind(sender) ? SPOILED.length : 0))(
+      "is refused if its credential is %s",
+      async (_how, spoil) => {
+        const { headers, ...signed } = sender.sign(sender.sample, occasion(sender));
+        const spoiled = headers.flatMap(([name, value]) => {
+          const values = credential.includes(name.toLowerCase()) ? spoil(value) : [value];
+          return values.map((text): [string, string] => [name, text]);
+        });
+        expect(spoiled).not.toEqual(headers);
+        expect((await post(sender, { ...signed, headers: spoiled })).status).toBe(401);
+        expect(await webhooks.waiting()).toEqual([]);
+      },
+    );
 
   if (LONG_RUN && !sender.needsBody)
     test("is accepted with an empty body", async () => {
@@ -111,7 +122,7 @@ describe.each(sendersWithPreset.map((sender) => [sender.name, sender] as const))
       );
     });
 
-  test.each((sender.decoys ?? []).map((decoy) => [decoy.name, decoy] as const))(
+  test.each(sample(sender.decoys ?? []).map((decoy) => [decoy.name, decoy] as const))(
     "is refused if %s",
     async (_decoy, decoy) => {
       expect((await post(sender, decoy.sign(sender.sample, occasion(sender)))).status).toBe(401);
@@ -119,10 +130,9 @@ describe.each(sendersWithPreset.map((sender) => [sender.name, sender] as const))
     },
   );
 
-  const window = windowOf(sender);
-  if (sender.timed && window !== undefined)
+  if (SAMPLED_WINDOWS.includes(sender))
     test("is accepted at both ends of its time window, and refused a second outside it", async () => {
-      const { past, future } = window;
+      const { past, future } = windowOf(sender)!;
       const answerAt = async (secsFromNow: number) =>
         (await post(sender, sender.sign(sender.sample, occasion(sender, { secsFromNow })))).status;
       expect(await answerAt(-past)).toBe(successOf(sender));

@@ -2,17 +2,12 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
 import { answerOf, openCalls, usedBytes } from "./stores.ts";
 
 const redis = useOwnRedis();
 const ends = useEnds();
 
-/**
- * With both numbers the hash tables of Redis, whose sizes are powers of two, are filled to about the same degree, so that the
- * bytes per call are comparable.
- */
-const CALLS = LONG_RUN ? 5000 : 1300;
+const CALLS = 5000;
 
 /** Measures how many bytes of Redis a finished call takes, over all its keys. */
 async function bytesPerCall(answerBytes: number, options: { answerMs?: number } = {}): Promise<number> {
