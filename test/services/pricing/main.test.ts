@@ -13,7 +13,7 @@ import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "../cli/run-here.ts";
@@ -122,29 +122,29 @@ describe.concurrent("each in a process of its own", () => {
     expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
   });
 
-  type Change = { pricing?: boolean; prices?: Record<string, string> };
-  const REFUSED: [string, Change, NodeJS.ProcessEnv, RegExp][] = [
-    ["without its file", { pricing: false }, {}, /pricing\.toml: file not found/],
-    ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
-    [
-      "with a price of 99 wei",
-      { prices: { "3": "99" } },
-      {},
-      /job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/,
-    ],
-  ];
-  test.each(sample(REFUSED))(
-    "`postern pricing` %s does not start, and exits with 3",
-    async (_, { pricing: there = true, prices }, change, reason) => {
-      const dir = there ? configDir(redis.url, prices) : mkdtempSync(join(tempDir(), "empty-"));
-      const engine = startPricing(dir, { env: change });
-      const failed = await engine.waitForEvent("service.failed");
-      expect(failed["reason"]).toMatch(reason);
-      expect(await engine.exit).toMatchObject({ code: 3 });
-    },
-  );
-
   onlyInLongRun(() => {
+    type Change = { pricing?: boolean; prices?: Record<string, string> };
+    const REFUSED: [string, Change, NodeJS.ProcessEnv, RegExp][] = [
+      ["without its file", { pricing: false }, {}, /pricing\.toml: file not found/],
+      ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
+      [
+        "with a price of 99 wei",
+        { prices: { "3": "99" } },
+        {},
+        /job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/,
+      ],
+    ];
+    test.each(REFUSED)(
+      "`postern pricing` %s does not start, and exits with 3",
+      async (_, { pricing: there = true, prices }, change, reason) => {
+        const dir = there ? configDir(redis.url, prices) : mkdtempSync(join(tempDir(), "empty-"));
+        const engine = startPricing(dir, { env: change });
+        const failed = await engine.waitForEvent("service.failed");
+        expect(failed["reason"]).toMatch(reason);
+        expect(await engine.exit).toMatchObject({ code: 3 });
+      },
+    );
+
     test("`postern pricing` exits with 1 if its address is in use, and gRPC prints no message of its own", async () => {
       const taken = createServer().listen(0, "127.0.0.1");
       await once(taken, "listening");

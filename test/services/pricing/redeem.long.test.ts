@@ -223,20 +223,17 @@ describe("changed quotes", () => {
     expect(new Set(changes.map(([field]) => field))).toEqual(new Set(Object.keys((await quoted()).quote)));
   });
 
-  test.each(changes)(
-    "a quote cannot be redeemed once its %s is changed to %s",
-    async (field, _, its) => {
-      const original = await quoted();
-      const changed = change(original, its);
-      const differs = (Object.keys(original.quote) as (keyof Quote)[]).filter((key) => {
-        return String(changed.quote[key]).toLowerCase() !== String(original.quote[key]).toLowerCase();
-      });
-      expect(differs).toEqual([field]);
-      expect(await refusedOnlyAs(changed, original)).toEqual(NOT_SIGNED);
-      // With the operator's signature it would be accepted, so nothing else was wrong with it.
-      expect(await chain.redeem(signed(changed))).toEqual(taken(changed));
-    },
-  );
+  test.each(changes)("a quote cannot be redeemed once its %s is changed to %s", async (field, _, its) => {
+    const original = await quoted();
+    const changed = change(original, its);
+    const differs = (Object.keys(original.quote) as (keyof Quote)[]).filter((key) => {
+      return String(changed.quote[key]).toLowerCase() !== String(original.quote[key]).toLowerCase();
+    });
+    expect(differs).toEqual([field]);
+    expect(await refusedOnlyAs(changed, original)).toEqual(NOT_SIGNED);
+    // With the operator's signature it would be accepted, so nothing else was wrong with it.
+    expect(await chain.redeem(signed(changed))).toEqual(taken(changed));
+  });
 });
 
 describe("other signatures", () => {
@@ -273,16 +270,13 @@ describe("other signatures", () => {
     ],
   ];
 
-  test.each(changes)(
-    "a quote cannot be redeemed with %s in its signature",
-    async (_, its, error) => {
-      const original = await quoted();
-      const from = parts(original.signature);
-      expect(joined(from)).toBe(original.signature);
-      const signature = joined({ ...from, ...its(from) });
-      expect(await refusedOnlyAs({ ...original, signature }, original)).toEqual(error);
-    },
-  );
+  test.each(changes)("a quote cannot be redeemed with %s in its signature", async (_, its, error) => {
+    const original = await quoted();
+    const from = parts(original.signature);
+    expect(joined(from)).toBe(original.signature);
+    const signature = joined({ ...from, ...its(from) });
+    expect(await refusedOnlyAs({ ...original, signature }, original)).toEqual(error);
+  });
 
   test("a signature's malleable twin, which recovers the operator as well, cannot redeem a quote again", async () => {
     const original = await quoted();

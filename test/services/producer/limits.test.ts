@@ -10,12 +10,10 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { limitJobs } from "../../support/limit-jobs.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 
 const redis = useRedis();
 const producers = useProducer({ redis });
-const usual = useFakeRunner();
-const special = useFakeRunner();
-const postern = usePostern();
 
 const ORIGINS: Origin[] = ["webhook", "x402"];
 const limits = (job: JobLimits) => new Map([["7/1", job]]);
@@ -85,27 +83,33 @@ test("a producer without limits of its own keeps existing limits", async () => {
   expect((await gates()).get("7/1")?.concurrency).toBe(1);
 });
 
-test("postern producer gives a job the runner, timeout, attempts and limits of its table", async () => {
-  await limitJobs(redis.partitions, new Map([["7/9", { concurrency: 1 }]]));
-  special.answer = () => "silence";
-  postern.configure({
-    postern: {
-      redis: { url: asUser(redis.url, "producer") },
-      runner: { url: usual.url },
-      runners: { special: { url: special.url } },
-      jobs: { "7/5": { runner: "special", timeout_ms: 50, attempts: 1, concurrency: 4 } },
-    },
+onlyInLongRun(() => {
+  const usual = useFakeRunner();
+  const special = useFakeRunner();
+  const postern = usePostern();
+
+  test("postern producer gives a job the runner, timeout, attempts and limits of its table", async () => {
+    await limitJobs(redis.partitions, new Map([["7/9", { concurrency: 1 }]]));
+    special.answer = () => "silence";
+    postern.configure({
+      postern: {
+        redis: { url: asUser(redis.url, "producer") },
+        runner: { url: usual.url },
+        runners: { special: { url: special.url } },
+        jobs: { "7/5": { runner: "special", timeout_ms: 50, attempts: 1, concurrency: 4 } },
+      },
+    });
+    const call = aCall({ job_id: 5 });
+    await producers.add(call);
+    await producers.add(aCall());
+    postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+    await eventually("one has failed and one is injected", async () => {
+      return (await producers.queues.countIn("failed")) === 1 && usual.offers.length === 1;
+    });
+    expect(special.offers.map(({ path }) => path)).toEqual(["/jobs/5"]);
+    expect((await producers.queues.find(call.id))?.failedReason).toMatch(/^runner\.timed_out: /);
+    const set = await gates();
+    expect(set.get("7/5")?.concurrency).toBe(4);
+    expect(set.get("7/9")).toBeUndefined();
   });
-  const call = aCall({ job_id: 5 });
-  await producers.add(call);
-  await producers.add(aCall());
-  postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
-  await eventually("one has failed and one is injected", async () => {
-    return (await producers.queues.countIn("failed")) === 1 && usual.offers.length === 1;
-  });
-  expect(special.offers.map(({ path }) => path)).toEqual(["/jobs/5"]);
-  expect((await producers.queues.find(call.id))?.failedReason).toMatch(/^runner\.timed_out: /);
-  const set = await gates();
-  expect(set.get("7/5")?.concurrency).toBe(4);
-  expect(set.get("7/9")).toBeUndefined();
 });

@@ -7,6 +7,7 @@ import { Partitioned, type Partitions } from "../../../shared/redis/partition.ts
 import { INJECTED, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const COUNT = 4;
@@ -103,21 +104,7 @@ test("the calls of all partitions are injected once each, and share the slots", 
   });
 });
 
-test("a job whose calls hang in all partitions gets half of the slots, and another job continues", async () => {
-  const held = createHeldCalls();
-  await addToAll(4, 1);
-  const { count } = producers.start({
-    ...{ partitions: COUNT, concurrency: 10 },
-    inject: ({ call }) => (call.job_id === 1 ? held.run(call.id) : Promise.resolve()),
-  });
-  await eventually("half of them are used", () => held.running.size === 5);
-  await addToAll(5, 2);
-  await eventually("the other job's are injected", () => count("call.injected") === 20);
-  expect(held.most).toBe(5);
-  held.endAll();
-});
-
-test.each([1, 3])(
+test.each(sample([1, 3]))(
   "a job's concurrency of %i applies over partitions and producers, and every queue gets its turn",
   async (most) => {
     const held = createHeldCalls();
@@ -160,30 +147,6 @@ test("the permit of a killed producer ends with its lease, and no permit is lost
   });
   expect(held.most).toBe(2);
   await eventually("no permit is held", async () => (await permitsHeld()) === 0);
-});
-
-test("a job's rate applies over partitions and producers, and every queue gets its turn", async () => {
-  const [max, duration] = [2, 500];
-  await limit({ max, duration });
-  await addToAll(3);
-  const at: number[] = [];
-  const begun: string[] = [];
-  const inject = async ({ call }: { call: { id: string } }) => {
-    at.push(performance.now());
-    begun.push(call.id);
-  };
-  const two = [1, 2].map(() => producers.start({ partitions: COUNT, inject }));
-  await eventually(
-    "all are injected",
-    () => two.reduce((sum, { count }) => sum + count("call.injected"), 0) === 12,
-  );
-  // Half of the period is enough: on a busy machine this process may learn of one call late and of the next in time.
-  for (let i = 0; i + max < at.length; i += max)
-    expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration / 2);
-  expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan((at.length / max - 1.5) * duration);
-  // Nine of twelve calls must cover all partitions: waiting queues ask for a permit 20 ms apart, and a busy machine may
-  // exchange two of them.
-  expect(new Set(begun.slice(0, 9).map((id) => INDEXES.of(id))).size).toBe(COUNT);
 });
 
 test("a permit that was not used for a call returns its slot and its rate", async () => {
@@ -310,21 +273,64 @@ test("while partition 0 is away, only the jobs with limits wait", async () => {
   await saw("call.injected", 5);
 });
 
-test("several partitions together keep at most as much data of calls as one partition", async () => {
-  const bytes_max = 8000;
-  const keeps = { keep_result: true, keep_delivered: { secs: 3600, bytes_max } };
-  for (let i = 0; i < 6; i++) for (const index of INDEXES.all) await add(index, 1, keeps);
-  const { saw } = producers.start({
-    ...{ partitions: COUNT, results: { result_bytes_max: 1000, bytes_max } },
-    inject: async () => ({ status: 200, body: "x".repeat(100) }),
+onlyInLongRun(() => {
+  test("a job whose calls hang in all partitions gets half of the slots, and another job continues", async () => {
+    const held = createHeldCalls();
+    await addToAll(4, 1);
+    const { count } = producers.start({
+      ...{ partitions: COUNT, concurrency: 10 },
+      inject: ({ call }) => (call.job_id === 1 ? held.run(call.id) : Promise.resolve()),
+    });
+    await eventually("half of them are used", () => held.running.size === 5);
+    await addToAll(5, 2);
+    await eventually("the other job's are injected", () => count("call.injected") === 20);
+    expect(held.most).toBe(5);
+    held.endAll();
   });
-  await saw("call.injected", 24);
-  const sumOf = async (keyOf: (keys: Partitions["control"]["keys"]) => string) => {
-    const counts = await Promise.all(partitions.all.map(({ redis: at, keys }) => at.get(keyOf(keys))));
-    return counts.reduce((sum, count) => sum + Number(count), 0);
-  };
-  for (const sum of [await sumOf((keys) => keys.resultsBytes), await sumOf((keys) => keys.keptBytes("/a"))]) {
-    expect(sum).toBeGreaterThan(bytes_max / 2);
-    expect(sum).toBeLessThanOrEqual(bytes_max);
-  }
+
+  test("a job's rate applies over partitions and producers, and every queue gets its turn", async () => {
+    const [max, duration] = [2, 500];
+    await limit({ max, duration });
+    await addToAll(3);
+    const at: number[] = [];
+    const begun: string[] = [];
+    const inject = async ({ call }: { call: { id: string } }) => {
+      at.push(performance.now());
+      begun.push(call.id);
+    };
+    const two = [1, 2].map(() => producers.start({ partitions: COUNT, inject }));
+    await eventually(
+      "all are injected",
+      () => two.reduce((sum, { count }) => sum + count("call.injected"), 0) === 12,
+    );
+    // Half of the period is enough: on a busy machine this process may learn of one call late and of the next in time.
+    for (let i = 0; i + max < at.length; i += max)
+      expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration / 2);
+    expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan((at.length / max - 1.5) * duration);
+    // Nine of twelve calls must cover all partitions: waiting queues ask for a permit 20 ms apart, and a busy machine may
+    // exchange two of them.
+    expect(new Set(begun.slice(0, 9).map((id) => INDEXES.of(id))).size).toBe(COUNT);
+  });
+
+  test("several partitions together keep at most as much data of calls as one partition", async () => {
+    const bytes_max = 8000;
+    const keeps = { keep_result: true, keep_delivered: { secs: 3600, bytes_max } };
+    for (let i = 0; i < 6; i++) for (const index of INDEXES.all) await add(index, 1, keeps);
+    const { saw } = producers.start({
+      ...{ partitions: COUNT, results: { result_bytes_max: 1000, bytes_max } },
+      inject: async () => ({ status: 200, body: "x".repeat(100) }),
+    });
+    await saw("call.injected", 24);
+    const sumOf = async (keyOf: (keys: Partitions["control"]["keys"]) => string) => {
+      const counts = await Promise.all(partitions.all.map(({ redis: at, keys }) => at.get(keyOf(keys))));
+      return counts.reduce((sum, count) => sum + Number(count), 0);
+    };
+    for (const sum of [
+      await sumOf((keys) => keys.resultsBytes),
+      await sumOf((keys) => keys.keptBytes("/a")),
+    ]) {
+      expect(sum).toBeGreaterThan(bytes_max / 2);
+      expect(sum).toBeLessThanOrEqual(bytes_max);
+    }
+  });
 });

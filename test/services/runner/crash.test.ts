@@ -41,9 +41,9 @@ const RUNS = { once: 1, twice: 2 } as const;
  */
 const KILLS = [
   ["short", "runner.after_remembered", "once"],
+  ["long", "runner.in_handler", "twice"],
   ["short", "runner.in_handler", "twice"],
   ["long", "runner.after_stored", "once"],
-  ["long", "runner.in_handler", "twice"],
   ["short", "runner.after_begin", "once"],
   ["short", "runner.after_handler", "twice"],
   ["short", "runner.after_answer", "once"],
@@ -51,7 +51,7 @@ const KILLS = [
   ["long", "runner.after_remembered", "once"],
 ] as const;
 
-test.each(sample(KILLS, 4))(
+test.each(sample(KILLS, 2))(
   "a %s call whose runner is killed at %s is answered by the next runner and has run %s",
   async (kind, point, times) => {
     const { job, status } = JOBS[kind];

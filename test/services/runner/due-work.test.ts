@@ -8,6 +8,7 @@ import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { signedHeaders, useRunners } from "../../fixtures/runners.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { gatedLong, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 
 const redis = useOwnRedis();
@@ -80,18 +81,6 @@ test("a long call whose runner died runs again when its lease ends, even if the 
   at.open();
 });
 
-test("a long call that became due while Redis was away runs when Redis is back", async () => {
-  const long_backoff = { base_ms: 3000, cap_ms: 3000 };
-  const runner = await runners.start({ ...options, long_backoff, jobs: failingOnce() });
-  await runner.offer("k");
-  await eventually("it has failed", () => hasLogged(runner, "job.failed"));
-  await untilPostponed(runnerKeys.due, "k");
-  await redis.server.kill("SIGKILL");
-  await eventually("Redis was missed", () => hasLogged(runner, "job.poll_failed"));
-  await redis.server.restart();
-  await eventually("it is done", async () => (await stateOf(runner, "k")) === "done");
-});
-
 test("a check follows a failed check", async () => {
   let checks = 0;
   await new Promise<void>((resolve) => {
@@ -153,3 +142,17 @@ function startWork(due: () => Promise<Due>, options?: WorkOptions): DueWork<stri
   ends.defer(() => work.stop());
   return work;
 }
+
+onlyInLongRun(() => {
+  test("a long call that became due while Redis was away runs when Redis is back", async () => {
+    const long_backoff = { base_ms: 3000, cap_ms: 3000 };
+    const runner = await runners.start({ ...options, long_backoff, jobs: failingOnce() });
+    await runner.offer("k");
+    await eventually("it has failed", () => hasLogged(runner, "job.failed"));
+    await untilPostponed(runnerKeys.due, "k");
+    await redis.server.kill("SIGKILL");
+    await eventually("Redis was missed", () => hasLogged(runner, "job.poll_failed"));
+    await redis.server.restart();
+    await eventually("it is done", async () => (await stateOf(runner, "k")) === "done");
+  });
+});

@@ -67,34 +67,34 @@ describe("on a Redis that is away at first", () => {
   });
 });
 
-describe("on a Redis that loses writes", () => {
-  const redis = useOwnRedis(["--appendfsync", "everysec"]);
+onlyInLongRun(() => {
+  describe("on a Redis that loses writes", () => {
+    const redis = useOwnRedis(["--appendfsync", "everysec"]);
 
-  test("`postern runner` with a Redis that loses writes ends with code 1 and says how to fix it", async () => {
-    const part = await startProgram(redis.url);
-    expect(await part.process.exit).toMatchObject({ code: 1 });
-    const [failed] = part.process.events("service.failed");
-    expect(failed?.["reason"]).toContain("appendfsync always");
-  });
-});
-
-describe("with a Redis of its own", () => {
-  const redis = useOwnRedis();
-
-  test("`postern runner` uses its own Redis, and keeps data there as configured", async () => {
-    const own = { redis: { url: asUser(redis.url, "runner") }, result_bytes_max: 1 };
-    const part = await startProgram("redis://127.0.0.1:1", own);
-    const first = await eventually("it takes a call", async () => {
-      const answer = await offer(part, "k");
-      return answer.status === 429 ? undefined : answer;
+    test("`postern runner` with a Redis that loses writes ends with code 1 and says how to fix it", async () => {
+      const part = await startProgram(redis.url);
+      expect(await part.process.exit).toMatchObject({ code: 1 });
+      const [failed] = part.process.events("service.failed");
+      expect(failed?.["reason"]).toContain("appendfsync always");
     });
-    expect(first).toMatchObject({ status: 200, text: "x" });
-    expect(await redis.client.hget(runnerKeys.call("k"), "st")).toBe("DONE");
-    await send(part.address, { path: "/jobs/1", headers: { "Idempotency-Key": "large" }, body: "xx" });
-    expect(await redis.client.exists(runnerKeys.answer("k"), runnerKeys.answer("large"))).toBe(1);
   });
 
-  onlyInLongRun(() => {
+  describe("with a Redis of its own", () => {
+    const redis = useOwnRedis();
+
+    test("`postern runner` uses its own Redis, and keeps data there as configured", async () => {
+      const own = { redis: { url: asUser(redis.url, "runner") }, result_bytes_max: 1 };
+      const part = await startProgram("redis://127.0.0.1:1", own);
+      const first = await eventually("it takes a call", async () => {
+        const answer = await offer(part, "k");
+        return answer.status === 429 ? undefined : answer;
+      });
+      expect(first).toMatchObject({ status: 200, text: "x" });
+      expect(await redis.client.hget(runnerKeys.call("k"), "st")).toBe("DONE");
+      await send(part.address, { path: "/jobs/1", headers: { "Idempotency-Key": "large" }, body: "xx" });
+      expect(await redis.client.exists(runnerKeys.answer("k"), runnerKeys.answer("large"))).toBe(1);
+    });
+
     test("`postern runner` keeps no weak reference to the long calls that it has run", async () => {
       const dir = tempDir();
       const NODE_OPTIONS = `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`;

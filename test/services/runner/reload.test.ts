@@ -5,6 +5,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 
 const redis = useOwnRedis();
 const postern = usePostern();
@@ -49,16 +50,6 @@ test("a reload of the runner applies its settings, and a running long job contin
   expect(await runner.kill("SIGTERM")).toMatchObject({ code: 0 });
 });
 
-test("a stopping runner releases a long job that began before its reload", async () => {
-  const { runner, offer } = await start();
-  await offer("long", 3, steps(1000));
-  await runner.waitForEvent("job.progressed");
-  await reload(runner, tablesOf({ concurrency: 7 }));
-  expect(await runner.kill("SIGTERM")).toMatchObject({ code: 0 });
-  expect(runner.events("job.interrupted")).toMatchObject([{ callId: "long" }]);
-  expect(await redis.client.hget("{postern-runner}:call:long", "st")).toBe("STORED");
-});
-
 test("the runner's metrics count runs by job and outcome, refused requests, and work in flight", async () => {
   const { runner, offer, metrics } = await start();
   await offer("a", 1, "x");
@@ -79,4 +70,16 @@ test("the runner's metrics count runs by job and outcome, refused requests, and 
     "postern_ready 1",
   ])
     expect(text.split("\n")).toContain(line);
+});
+
+onlyInLongRun(() => {
+  test("a stopping runner releases a long job that began before its reload", async () => {
+    const { runner, offer } = await start();
+    await offer("long", 3, steps(1000));
+    await runner.waitForEvent("job.progressed");
+    await reload(runner, tablesOf({ concurrency: 7 }));
+    expect(await runner.kill("SIGTERM")).toMatchObject({ code: 0 });
+    expect(runner.events("job.interrupted")).toMatchObject([{ callId: "long" }]);
+    expect(await redis.client.hget("{postern-runner}:call:long", "st")).toBe("STORED");
+  });
 });

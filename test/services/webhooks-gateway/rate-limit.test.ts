@@ -14,6 +14,7 @@ import { whenReady } from "../../../shared/redis/ready.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { keys, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { partitionsOn } from "../../support/partitions.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
@@ -178,26 +179,6 @@ test("a system clock that is set back prolongs no refusal", async () => {
   expect(refused?.retryAfterMs).toBeLessThanOrEqual(200);
 });
 
-/** Few enough that Redis answers all of them before a command times out. */
-const AT_ONCE = 500;
-
-test("if more addresses are over their limit than a process remembers, Redis decides about the oldest", async () => {
-  const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 }, timeoutMs: 60_000 });
-  const addresses = Array.from({ length: 10_001 }, (_, i) => `2001:db8:${(i + 1).toString(16)}::/64`);
-  const refuse = async (these: readonly string[]) => {
-    for (let i = 0; i < these.length; i += AT_ONCE)
-      await Promise.all(these.slice(i, i + AT_ONCE).map((each) => limits.refused(each)));
-  };
-  await refuse(addresses);
-  await refuse(addresses);
-  const sent = countSent(redis);
-  const [oldest = "", ...others] = addresses;
-  await refuse(others);
-  expect(sent()).toBe(0);
-  expect((await limits.refused(oldest))?.code).toBe("request.rate_limited");
-  expect(sent()).toBe(1);
-});
-
 test("an endpoint without limits needs no check", async () => {
   const { limits } = await replica();
   expect(limits.ofEndpoint({ path: "/g" })).toBeUndefined();
@@ -247,4 +228,26 @@ test("buckets are spread over the partitions, and an unavailable partition does 
   expect(counted.length).toBeGreaterThan(0);
   expect(counted.length).toBeLessThan(addresses.length / 2);
   expect(await passed(second)).toEqual([]);
+});
+
+onlyInLongRun(() => {
+  /** Few enough that Redis answers all of them before a command times out. */
+  const AT_ONCE = 500;
+
+  test("if more addresses are over their limit than a process remembers, Redis decides about the oldest", async () => {
+    const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 }, timeoutMs: 60_000 });
+    const addresses = Array.from({ length: 10_001 }, (_, i) => `2001:db8:${(i + 1).toString(16)}::/64`);
+    const refuse = async (these: readonly string[]) => {
+      for (let i = 0; i < these.length; i += AT_ONCE)
+        await Promise.all(these.slice(i, i + AT_ONCE).map((each) => limits.refused(each)));
+    };
+    await refuse(addresses);
+    await refuse(addresses);
+    const sent = countSent(redis);
+    const [oldest = "", ...others] = addresses;
+    await refuse(others);
+    expect(sent()).toBe(0);
+    expect((await limits.refused(oldest))?.code).toBe("request.rate_limited");
+    expect(sent()).toBe(1);
+  });
 });

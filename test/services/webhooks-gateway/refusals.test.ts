@@ -49,7 +49,7 @@ const floods: [string, Sent, string, string?][] = [
   ],
 ];
 
-test.each(sample(floods, 3))(
+test.each(sample(floods))(
   "a flood of requests with %s writes few log lines, and every request is counted",
   async (_what, sent, code, header) => {
     const limits = { refusals_per_minute: 1000 };

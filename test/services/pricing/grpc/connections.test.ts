@@ -9,6 +9,7 @@ import { listenGrpc } from "../../../../services/pricing/grpc.ts";
 import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 import { ENGINE, usePricing, wireRequest } from "../../../fixtures/pricing.ts";
 import { FROM_SOURCE } from "../../../support/from-source.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const pricing = usePricing();
 
@@ -48,15 +49,17 @@ test("a connection whose requests do not end is closed after its maximum age and
   await grpc.close(0);
 });
 
-test("a process whose engine cannot listen for gRPC still ends", async () => {
-  const taken = createServer().listen(0, "127.0.0.1");
-  await once(taken, "listening");
-  const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-  const module = new URL("../../../../services/pricing/grpc.ts", import.meta.url);
-  const program = `import { listenGrpc } from "${module}";
-    await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
-  const args = [...FROM_SOURCE, "--input-type=module", "-e", program];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 15_000 });
-  expect(stdout).toBe("start.address_unavailable\n");
-  taken.close();
+onlyInLongRun(() => {
+  test("a process whose engine cannot listen for gRPC still ends", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const module = new URL("../../../../services/pricing/grpc.ts", import.meta.url);
+    const program = `import { listenGrpc } from "${module}";
+      await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
+    const args = [...FROM_SOURCE, "--input-type=module", "-e", program];
+    const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 15_000 });
+    expect(stdout).toBe("start.address_unavailable\n");
+    taken.close();
+  });
 });

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../../support/http.ts";
+import { LONG_RUN } from "../../../support/long-run.ts";
 import { BODY, ENDPOINTS, OLD_SECRET, SECRET, SIGNED_OVER, sign, utf8 } from "./credentials.ts";
 
 const LIMIT = 4096;
@@ -136,7 +137,7 @@ test("a body of any bytes and any Content-Type, with a length or chunked, become
       expect(call).toMatchObject({ bytes: body.length, sha256: sha256(body) });
       expect(call.content_type).toBe(contentType);
     }),
-    { numRuns: 60 },
+    { numRuns: LONG_RUN ? 60 : 12 },
   );
 });
 

@@ -10,7 +10,7 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { valkeyEnv } from "../../../support/valkey.ts";
@@ -121,15 +121,7 @@ test('if Redis hides its settings, a gateway starts only if an operator declares
   expect(managed.log.events.find(({ event }) => event === "redis.ready")?.fields).toMatchObject({ proof });
 });
 
-test.each([
-  [
-    "evicts keys",
-    "managed",
-    "maxmemory-policy",
-    "allkeys-lru",
-    "noeviction",
-    /maxmemory-policy is allkeys-lru/,
-  ],
+const SHOWN = [
   [
     "keeps no append-only file",
     "strict",
@@ -138,7 +130,17 @@ test.each([
     "yes",
     /in the settings of the Redis service; a service without that cannot be used/,
   ],
-] as const)(
+  [
+    "evicts keys",
+    "managed",
+    "maxmemory-policy",
+    "allkeys-lru",
+    "noeviction",
+    /maxmemory-policy is allkeys-lru/,
+  ],
+] as const;
+
+test.each(sample(SHOWN))(
   "if Redis hides its settings but shows that it %s, it is refused with durability %s, and the error does not suggest CONFIG SET",
   async (_, durability, name, weak, strong, reason) => {
     await hideConfig(redis.client);
@@ -202,34 +204,6 @@ test.each([
   },
 );
 
-test(
-  "Valkey with appendfsync everysec is refused, because it answers WAITAOF before the write is on disk, and with always it is accepted",
-  needs("valkey"),
-  async () => {
-    const server = await startRedis({
-      env: valkeyEnv(pathOf("valkey")),
-      dir: tempDir(),
-      args: ["--appendfsync", "everysec"],
-    });
-    const client = connectForWork({ url: new Secret(server.url) }, silentLogger);
-    try {
-      expect(await client.info("server")).toContain("server_name:valkey");
-      expect(await client.call("WAITAOF", 1, 0, 1000)).toEqual([1, 0]);
-      const gateway = await webhooks.start({ endpoints, redisUrl: server.url, early: true });
-      await expect(gateway.gateway.firstCheck).rejects.toThrow(/appendfsync is everysec/);
-      expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
-      await client.config("SET", "appendfsync", "always");
-      await eventually("calls are taken", async () => (await post(gateway)).status === 202);
-      await hideConfig(client);
-      const hidden = await webhooks.start({ endpoints, redisUrl: asApp(server.url), early: true });
-      await expect(hidden.gateway.firstCheck).rejects.toThrow(/durability = "managed"/);
-    } finally {
-      client.disconnect();
-      await server.stop();
-    }
-  },
-);
-
 test("with durability relaxed a webhook is accepted on a less durable Redis, and /readyz reports relaxed", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");
   try {
@@ -241,23 +215,53 @@ test("with durability relaxed a webhook is accepted on a less durable Redis, and
   }
 });
 
-test("a gateway whose Redis has no maxmemory warns once, and its probe and metrics show this until a maxmemory is set", async () => {
-  const { gateway, log, address } = await webhooks.start({ endpoints });
-  const warned = () => log.events.filter(({ event }) => event === "redis.unbounded").length;
-  const metrics = createMetrics();
-  registerPressure(metrics, "webhook", gateway.pressures);
-  const maxMemory = async () => [
-    (await send(address, { method: "GET", path: "/readyz" })).json()["maxmemory_bytes"],
-    /^postern_redis_maxmemory_bytes\{partition="0"\} (\d+)$/m.exec(await metrics.text())?.[1],
-  ];
-  await eventually("the metric is there", async () => (await maxMemory())[1] === "0");
-  expect([warned(), await maxMemory()]).toEqual([1, [0, "0"]]);
-  try {
-    await redis.client.config("SET", "maxmemory", "100mb");
-    await eventually("maxmemory is seen", async () => (await maxMemory()).join() === "104857600,104857600");
-    expect(warned()).toBe(1);
-  } finally {
-    await redis.client.config("SET", "maxmemory", "0");
-  }
-  await eventually("its end is reported again", () => warned() === 2);
+onlyInLongRun(() => {
+  test(
+    "Valkey with appendfsync everysec is refused, because it answers WAITAOF before the write is on disk, and with always it is accepted",
+    needs("valkey"),
+    async () => {
+      const server = await startRedis({
+        env: valkeyEnv(pathOf("valkey")),
+        dir: tempDir(),
+        args: ["--appendfsync", "everysec"],
+      });
+      const client = connectForWork({ url: new Secret(server.url) }, silentLogger);
+      try {
+        expect(await client.info("server")).toContain("server_name:valkey");
+        expect(await client.call("WAITAOF", 1, 0, 1000)).toEqual([1, 0]);
+        const gateway = await webhooks.start({ endpoints, redisUrl: server.url, early: true });
+        await expect(gateway.gateway.firstCheck).rejects.toThrow(/appendfsync is everysec/);
+        expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+        await client.config("SET", "appendfsync", "always");
+        await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+        await hideConfig(client);
+        const hidden = await webhooks.start({ endpoints, redisUrl: asApp(server.url), early: true });
+        await expect(hidden.gateway.firstCheck).rejects.toThrow(/durability = "managed"/);
+      } finally {
+        client.disconnect();
+        await server.stop();
+      }
+    },
+  );
+
+  test("a gateway whose Redis has no maxmemory warns once, and its probe and metrics show this until a maxmemory is set", async () => {
+    const { gateway, log, address } = await webhooks.start({ endpoints });
+    const warned = () => log.events.filter(({ event }) => event === "redis.unbounded").length;
+    const metrics = createMetrics();
+    registerPressure(metrics, "webhook", gateway.pressures);
+    const maxMemory = async () => [
+      (await send(address, { method: "GET", path: "/readyz" })).json()["maxmemory_bytes"],
+      /^postern_redis_maxmemory_bytes\{partition="0"\} (\d+)$/m.exec(await metrics.text())?.[1],
+    ];
+    await eventually("the metric is there", async () => (await maxMemory())[1] === "0");
+    expect([warned(), await maxMemory()]).toEqual([1, [0, "0"]]);
+    try {
+      await redis.client.config("SET", "maxmemory", "100mb");
+      await eventually("maxmemory is seen", async () => (await maxMemory()).join() === "104857600,104857600");
+      expect(warned()).toBe(1);
+    } finally {
+      await redis.client.config("SET", "maxmemory", "0");
+    }
+    await eventually("its end is reported again", () => warned() === 2);
+  });
 });

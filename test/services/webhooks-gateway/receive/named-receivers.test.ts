@@ -5,6 +5,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { addCallbacks, manyReceivers } from "../../../support/callback-queues.ts";
 import { send } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { partitionsOver } from "../../../support/partitions.ts";
 
 const callback_hosts = ["listed.example.com", "*.example.com"];
@@ -60,23 +61,6 @@ test("a receiver that no request has named for a day no longer counts, unless ca
   expect(await statusOf(gateway, "fourth.example.com")).toBe(503);
 });
 
-test("a receiver counts in every partition that has its callbacks", async () => {
-  const { client, url } = webhooks.redis;
-  const gateway = await webhooks.start({
-    ...{ endpoints, redisUrls: Array<string>(4).fill(url), limits: { callback_receivers_max: 1 } },
-  });
-  const partitions = partitionsOver(client, 4);
-  for (const partition of partitions.all) {
-    const named = partition.keys.namedReceivers("endpoint:/a");
-    await client.zadd(named, DAY_AGO, "callback/7/1/dead.example.com");
-    if (partition.index > 0) await addCallbacks(partition, ["dead.example.com"]);
-  }
-  const answers = await Promise.all(Array.from({ length: 40 }, () => naming(gateway, "another.example.com")));
-  const accepted = answers.filter(({ status }) => status === 202);
-  const places = accepted.map((answer) => partitions.indexOf(String(answer.json()["call_id"])));
-  expect(new Set(places)).toEqual(new Set([0]));
-});
-
 test("all endpoints and payers together can name a limited number of receivers, and known receivers may be named again", async () => {
   const gateway = await webhooks.start({ endpoints });
   const { client } = webhooks.redis;
@@ -115,10 +99,31 @@ test("a backlog of callbacks refuses only the requests that name its receiver", 
   expect(await statusOf(gateway, undefined, "/own")).toBe(202);
 });
 
-test("a receiver that accepts callbacks can still be named, no matter how many others do not answer", async () => {
-  const gateway = await webhooks.start({ endpoints, limits });
-  const dead = manyReceivers(20);
-  for (const host of dead) await addCallbacks(webhooks.redis.partition, times(100, host), KIB);
-  for (const host of dead) await refuses(gateway, host);
-  expect(await statusOf(gateway, "idle.example.com")).toBe(202);
+onlyInLongRun(() => {
+  test("a receiver counts in every partition that has its callbacks", async () => {
+    const { client, url } = webhooks.redis;
+    const gateway = await webhooks.start({
+      ...{ endpoints, redisUrls: Array<string>(4).fill(url), limits: { callback_receivers_max: 1 } },
+    });
+    const partitions = partitionsOver(client, 4);
+    for (const partition of partitions.all) {
+      const named = partition.keys.namedReceivers("endpoint:/a");
+      await client.zadd(named, DAY_AGO, "callback/7/1/dead.example.com");
+      if (partition.index > 0) await addCallbacks(partition, ["dead.example.com"]);
+    }
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, () => naming(gateway, "another.example.com")),
+    );
+    const accepted = answers.filter(({ status }) => status === 202);
+    const places = accepted.map((answer) => partitions.indexOf(String(answer.json()["call_id"])));
+    expect(new Set(places)).toEqual(new Set([0]));
+  });
+
+  test("a receiver that accepts callbacks can still be named, no matter how many others do not answer", async () => {
+    const gateway = await webhooks.start({ endpoints, limits });
+    const dead = manyReceivers(20);
+    for (const host of dead) await addCallbacks(webhooks.redis.partition, times(100, host), KIB);
+    for (const host of dead) await refuses(gateway, host);
+    expect(await statusOf(gateway, "idle.example.com")).toBe(202);
+  });
 });
