@@ -16,6 +16,7 @@ import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { claimPayment } from "../../support/made-payment.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
@@ -382,11 +383,13 @@ test("pages have no call twice and omit none, even if calls change in between", 
   expect(seen.sort()).toEqual(ids.sort());
 });
 
-test("the result says if a queue holds more calls than were read", async () => {
-  for (let n = 0; n < 21; n++)
-    await Promise.all(Array.from({ length: 50 }, () => fixture.add(webhook("/a"))));
-  const { calls, isComplete } = await search({ state: "waiting" }, { limit: 2000 });
-  expect([calls.length, isComplete]).toEqual([1000, false]);
+onlyInLongRun(() => {
+  test("the result says if a queue holds more calls than were read", async () => {
+    for (let n = 0; n < 21; n++)
+      await Promise.all(Array.from({ length: 50 }, () => fixture.add(webhook("/a"))));
+    const { calls, isComplete } = await search({ state: "waiting" }, { limit: 2000 });
+    expect([calls.length, isComplete]).toEqual([1000, false]);
+  });
 });
 
 const forgetting = () =>

@@ -223,17 +223,19 @@ test.each(sample(BOTH_ORDERS, 2))(
   },
 );
 
-test("a transfer does not prove two payments if event_order is wrong for the token, and the payment without a transfer is in review", async () => {
-  const asset = await fixture.oddToken({ transferFirst: true });
-  const single = await fixture.authorization({ asset });
-  await fixture.pay(single);
-  const [one, two] = [await fixture.authorization({ asset }), await fixture.authorization({ asset })];
-  await fixture.batch([one, two], asset);
-  await finalize();
-  const evidence = await Promise.all([single, one, two].map((its) => chain.evidenceOf(its, { since })));
-  expect(evidence.map(({ kind }) => kind)).toEqual(["contradiction", "paid", "contradiction"]);
-  for (const each of [evidence[0], evidence[2]])
-    expect(each).toMatchObject({ reason: expect.stringContaining('event_order = "used_first"') });
+onlyInLongRun(() => {
+  test("a transfer does not prove two payments if event_order is wrong for the token, and the payment without a transfer is in review", async () => {
+    const asset = await fixture.oddToken({ transferFirst: true });
+    const single = await fixture.authorization({ asset });
+    await fixture.pay(single);
+    const [one, two] = [await fixture.authorization({ asset }), await fixture.authorization({ asset })];
+    await fixture.batch([one, two], asset);
+    await finalize();
+    const evidence = await Promise.all([single, one, two].map((its) => chain.evidenceOf(its, { since })));
+    expect(evidence.map(({ kind }) => kind)).toEqual(["contradiction", "paid", "contradiction"]);
+    for (const each of [evidence[0], evidence[2]])
+      expect(each).toMatchObject({ reason: expect.stringContaining('event_order = "used_first"') });
+  });
 });
 
 test("the right amount in one transaction with an authorization that paid the payer is in review once it is final", async () => {
@@ -285,22 +287,24 @@ test.each(sample(WRONG_ORDERS))(
   },
 );
 
-test("a payment in a transaction whose receipt is too long to be read is in review once it is final", async () => {
-  const { url } = await nodeThat((rpc, res) => {
-    if (rpc.method !== "eth_getTransactionReceipt") return false;
-    res.end(JSON.stringify({ jsonrpc: "2.0", id: rpc.id, result: "x".repeat(9 * 1024 * 1024) }));
-    return true;
-  });
-  const its = await fixture.authorization();
-  const transaction = await fixture.pay(its);
-  const blind = chainOf({ rpcUrl: url });
-  await fixture.mine(1);
-  expect(await blind.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  expect(await blind.proofOf(transaction, its)).toMatchObject({ kind: "none" });
-  await finalize();
-  expect(await blind.evidenceOf(its, { since })).toMatchObject({
-    kind: "contradiction",
-    reason: expect.stringContaining(transaction),
+onlyInLongRun(() => {
+  test("a payment in a transaction whose receipt is too long to be read is in review once it is final", async () => {
+    const { url } = await nodeThat((rpc, res) => {
+      if (rpc.method !== "eth_getTransactionReceipt") return false;
+      res.end(JSON.stringify({ jsonrpc: "2.0", id: rpc.id, result: "x".repeat(9 * 1024 * 1024) }));
+      return true;
+    });
+    const its = await fixture.authorization();
+    const transaction = await fixture.pay(its);
+    const blind = chainOf({ rpcUrl: url });
+    await fixture.mine(1);
+    expect(await blind.evidenceOf(its, { since })).toEqual({ kind: "open" });
+    expect(await blind.proofOf(transaction, its)).toMatchObject({ kind: "none" });
+    await finalize();
+    expect(await blind.evidenceOf(its, { since })).toMatchObject({
+      kind: "contradiction",
+      reason: expect.stringContaining(transaction),
+    });
   });
 });
 
@@ -398,23 +402,25 @@ test("a payment whose log is missing does not become void because of a cancellat
   expect(await chainOf({ rpcUrl: url }).evidenceOf(its, { since })).toEqual({ kind: "open" });
 });
 
-test("on a chain with instant finality, one empty answer from a node whose logs lag decides nothing", async () => {
-  let isBehind = true;
-  const { url } = await nodeThat((rpc, res) => {
-    const [tag] = rpc.params as unknown[];
-    if (rpc.method === "eth_getLogs" && isBehind) return answerWith([], rpc, res);
-    if (tag !== "finalized") return false;
-    void forward(fixture.rpcUrl, { ...rpc, params: ["latest", false] }, res);
-    return true;
+onlyInLongRun(() => {
+  test("on a chain with instant finality, one empty answer from a node whose logs lag decides nothing", async () => {
+    let isBehind = true;
+    const { url } = await nodeThat((rpc, res) => {
+      const [tag] = rpc.params as unknown[];
+      if (rpc.method === "eth_getLogs" && isBehind) return answerWith([], rpc, res);
+      if (tag !== "finalized") return false;
+      void forward(fixture.rpcUrl, { ...rpc, params: ["latest", false] }, res);
+      return true;
+    });
+    const instant = chainOf({ rpcUrl: url, confirmations: 0 });
+    const its = await fixture.authorization({}, 1000n);
+    const transaction = await fixture.pay(its);
+    expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
+    await fixture.mineAt(its.validBefore + 1n);
+    expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
+    isBehind = false;
+    expect(await instant.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
   });
-  const instant = chainOf({ rpcUrl: url, confirmations: 0 });
-  const its = await fixture.authorization({}, 1000n);
-  const transaction = await fixture.pay(its);
-  expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  await fixture.mineAt(its.validBefore + 1n);
-  expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  isBehind = false;
-  expect(await instant.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
 const nodeWith = (ills: Parameters<typeof faultyNode>[1]) => nodeThat(faultyNode(fixture.rpcUrl, ills));
@@ -435,17 +441,19 @@ test("without the tag finalized, a payment is still found, and one that can no l
   expect(await its.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test("a full node without the state of the final block proves by its newest block that an authorization has expired", async () => {
-  const full = chainOf({ rpcUrl: (await nodeWith({ finalizes: 20, states: 8 })).url });
-  const unpaid = await fixture.authorization({}, 1000n);
-  const paid = await fixture.authorization();
-  const transaction = await fixture.pay(paid);
-  await fixture.mineAt(unpaid.validBefore + 1n);
-  expect(await full.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
-  await fixture.mine(19);
-  expect(await full.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
-  await fixture.mine(1);
-  expect(await full.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
+onlyInLongRun(() => {
+  test("a full node without the state of the final block proves by its newest block that an authorization has expired", async () => {
+    const full = chainOf({ rpcUrl: (await nodeWith({ finalizes: 20, states: 8 })).url });
+    const unpaid = await fixture.authorization({}, 1000n);
+    const paid = await fixture.authorization();
+    const transaction = await fixture.pay(paid);
+    await fixture.mineAt(unpaid.validBefore + 1n);
+    expect(await full.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
+    await fixture.mine(19);
+    expect(await full.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
+    await fixture.mine(1);
+    expect(await full.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
+  });
 });
 
 test("a node that does not know the block that was just read does not prove that an authorization has expired", async () => {

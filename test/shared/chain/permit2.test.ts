@@ -14,6 +14,7 @@ import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { newPayer } from "../../support/devnet.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { type Permit2Choice, type SignedPermit2, signPermit2 } from "../../support/permit2.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
@@ -71,7 +72,7 @@ async function longAfter({ validBefore }: TokenAuthorization): Promise<void> {
 
 test("a permit counts as paid once a direct call of the proxy is deep enough, even if other data follows the permit", async () => {
   const { settle } = devnet.chain.permit2;
-  for (const suffix of ["0x", "0x80218021802180218021802180218021"] as Hex[]) {
+  for (const suffix of sample(["0x80218021802180218021802180218021", "0x"] as const)) {
     const { signed, its } = await permit();
     expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
     const transaction = await settle(signed, { suffix });
@@ -144,16 +145,18 @@ test("a call of the proxy proves no permit that differs from the permit in the c
   }
 });
 
-test("two permits of one payer for the same amount are each paid by their own transaction", async () => {
-  const [one, two] = [await permit(), await permit()];
-  const first = await devnet.chain.permit2.settle(two.signed);
-  expect(await chain.evidenceOf(one.its, { since })).toEqual({ kind: "open" });
-  const second = await devnet.chain.permit2.settle(one.signed);
-  expect(await chain.evidenceOf(one.its, { since })).toMatchObject({ kind: "paid", transaction: second });
-  expect(await chain.evidenceOf(two.its, { since })).toMatchObject({ kind: "paid", transaction: first });
-  // The first payment does not prove an earlier claim: a transaction before the claim proves nothing.
-  const { blockNumber } = await devnet.chain.client.getTransactionReceipt({ hash: first });
-  expect(await chain.evidenceOf(two.its, { since: blockNumber + 1n })).toMatchObject({ kind: "open" });
+onlyInLongRun(() => {
+  test("two permits of one payer for the same amount are each paid by their own transaction", async () => {
+    const [one, two] = [await permit(), await permit()];
+    const first = await devnet.chain.permit2.settle(two.signed);
+    expect(await chain.evidenceOf(one.its, { since })).toEqual({ kind: "open" });
+    const second = await devnet.chain.permit2.settle(one.signed);
+    expect(await chain.evidenceOf(one.its, { since })).toMatchObject({ kind: "paid", transaction: second });
+    expect(await chain.evidenceOf(two.its, { since })).toMatchObject({ kind: "paid", transaction: first });
+    // The first payment does not prove an earlier claim: a transaction before the claim proves nothing.
+    const { blockNumber } = await devnet.chain.client.getTransactionReceipt({ hash: first });
+    expect(await chain.evidenceOf(two.its, { since: blockNumber + 1n })).toMatchObject({ kind: "open" });
+  });
 });
 
 test("a permit that was never used is expired once a final block is past its deadline", async () => {
@@ -164,18 +167,23 @@ test("a permit that was never used is expired once a final block is past its dea
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test.each([
-  ["was invalidated", (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce))],
-  [
-    "was used for a permit to the payer",
-    (its: TokenAuthorization) =>
-      devnet.chain.permit2.spendOtherwise(payer, {
-        token: its.asset,
-        value: VALUE,
-        nonce: BigInt(its.nonce),
-      }),
-  ],
-])("a permit whose nonce %s is in review long after its end, and never paid or void", async (_how, spend) => {
+test.each(
+  sample([
+    [
+      "was invalidated",
+      (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce)),
+    ],
+    [
+      "was used for a permit to the payer",
+      (its: TokenAuthorization) =>
+        devnet.chain.permit2.spendOtherwise(payer, {
+          token: its.asset,
+          value: VALUE,
+          nonce: BigInt(its.nonce),
+        }),
+    ],
+  ]),
+)("a permit whose nonce %s is in review long after its end, and never paid or void", async (_how, spend) => {
   const { its } = await permit();
   await spend(its);
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "open" });
@@ -197,23 +205,25 @@ test("a permit that another contract sent to the proxy needs an operator's revie
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
 });
 
-test("a wrapped call may not have paid if the payer also invalidates the nonce, and invalidating another nonce changes nothing", async () => {
-  const [{ signed, its }, later] = [await permit(), await permit()];
-  const hash = await devnet.chain.permit2.settle(signed, { wrapped: true });
-  const reads = createReads(createRpc({ url: new Secret(devnet.rpcUrl), timeoutMs: 5000 }));
-  const receipt = (await reads.receipt(hash)) as Receipt;
-  /** The proof of a receipt to which the log of an invalidated nonce of `owner` was added. */
-  const proofBeside = async (owner: Hex, nonce: Hex) => {
-    const transaction = await devnet.chain.permit2.invalidate(payer, BigInt(nonce));
-    const log = (await reads.receipt(transaction))?.logs[0] as Log;
-    const topics = [log.topics[0] as Hex, addressTopic(owner)];
-    return permit2
-      .ruleOf(its)
-      .evidenceIn({ ...receipt, logs: [...receipt.logs, { ...log, topics }] }, reads.transaction);
-  };
-  expect(await proofBeside(payer.address, its.nonce)).toEqual({ kind: "none" });
-  expect(await proofBeside(payer.address, later.its.nonce)).toMatchObject({ kind: "wrapped" });
-  expect(await proofBeside(devnet.seller, its.nonce)).toMatchObject({ kind: "wrapped" });
+onlyInLongRun(() => {
+  test("a wrapped call may not have paid if the payer also invalidates the nonce, and invalidating another nonce changes nothing", async () => {
+    const [{ signed, its }, later] = [await permit(), await permit()];
+    const hash = await devnet.chain.permit2.settle(signed, { wrapped: true });
+    const reads = createReads(createRpc({ url: new Secret(devnet.rpcUrl), timeoutMs: 5000 }));
+    const receipt = (await reads.receipt(hash)) as Receipt;
+    /** The proof of a receipt to which the log of an invalidated nonce of `owner` was added. */
+    const proofBeside = async (owner: Hex, nonce: Hex) => {
+      const transaction = await devnet.chain.permit2.invalidate(payer, BigInt(nonce));
+      const log = (await reads.receipt(transaction))?.logs[0] as Log;
+      const topics = [log.topics[0] as Hex, addressTopic(owner)];
+      return permit2
+        .ruleOf(its)
+        .evidenceIn({ ...receipt, logs: [...receipt.logs, { ...log, topics }] }, reads.transaction);
+    };
+    expect(await proofBeside(payer.address, its.nonce)).toEqual({ kind: "none" });
+    expect(await proofBeside(payer.address, later.its.nonce)).toMatchObject({ kind: "wrapped" });
+    expect(await proofBeside(devnet.seller, its.nonce)).toMatchObject({ kind: "wrapped" });
+  });
 });
 
 test("a payment in a token that keeps a part of each transfer was not made, and needs review", async () => {
@@ -225,22 +235,24 @@ test("a payment in a token that keeps a part of each transfer was not made, and 
   expect(await chain.proofOf(transaction, its)).toMatchObject({ kind: "short", value: (VALUE * 99n) / 100n });
 });
 
-test("every transfer to the seller is listed with its permit, if the transaction shows one", async () => {
-  const [direct, wrapped] = [await permit(), await permit()];
-  const fromBlock = since + 1n;
-  const first = await devnet.chain.permit2.settle(direct.signed, { suffix: "0x1234" });
-  const second = await devnet.chain.permit2.settle(wrapped.signed, { wrapped: true });
-  const toBlock = await devnet.chain.client.getBlockNumber();
-  const kind = { asset: devnet.permit2Tokens.usdt, method: "permit2", eventOrder: undefined } as const;
-  const range = { ...kind, payTo: devnet.seller, fromBlock, toBlock };
-  const transfers = [];
-  for await (const transfer of chain.transfersTo(range)) transfers.push(transfer);
-  const authorizer = payer.address.toLowerCase();
-  expect(transfers).toMatchObject([
-    { transaction: first, value: VALUE, authorization: { authorizer, nonce: direct.its.nonce } },
-    { transaction: second, value: VALUE },
-  ]);
-  expect(transfers[1]).not.toHaveProperty("authorization");
+onlyInLongRun(() => {
+  test("every transfer to the seller is listed with its permit, if the transaction shows one", async () => {
+    const [direct, wrapped] = [await permit(), await permit()];
+    const fromBlock = since + 1n;
+    const first = await devnet.chain.permit2.settle(direct.signed, { suffix: "0x1234" });
+    const second = await devnet.chain.permit2.settle(wrapped.signed, { wrapped: true });
+    const toBlock = await devnet.chain.client.getBlockNumber();
+    const kind = { asset: devnet.permit2Tokens.usdt, method: "permit2", eventOrder: undefined } as const;
+    const range = { ...kind, payTo: devnet.seller, fromBlock, toBlock };
+    const transfers = [];
+    for await (const transfer of chain.transfersTo(range)) transfers.push(transfer);
+    const authorizer = payer.address.toLowerCase();
+    expect(transfers).toMatchObject([
+      { transaction: first, value: VALUE, authorization: { authorizer, nonce: direct.its.nonce } },
+      { transaction: second, value: VALUE },
+    ]);
+    expect(transfers[1]).not.toHaveProperty("authorization");
+  });
 });
 
 test("the state of an authorization has the balance, the allowance of Permit2 and the bit of the nonce", async () => {
@@ -261,21 +273,23 @@ test("a token with Permit2 passes its check if its chain has Permit2 and the pro
   expect((await chain.check(token(dai, 6))).problems).toEqual([expect.stringContaining("decimals = 6")]);
 });
 
-test("a token passes as one of EIP-2612 if its domain, nonces and permit type match the standard", async () => {
-  const { usdt, dai } = devnet.permit2Tokens;
-  const problemsOf = async (asset: Hex, decimals: number, name: string, version: string) => {
-    const domain = { eip2612_domain: { name, version } };
-    return (await chain.check({ transfer_method: "permit2", asset, decimals, ...domain })).problems;
-  };
-  expect(await problemsOf(devnet.token, 6, "USDC", "2")).toEqual([]);
-  expect(await problemsOf(devnet.token, 6, "USDC", "1")).toEqual([
-    expect.stringContaining('eip2612_domain = { name = "USDC", version = "1" } is not the EIP-712 domain'),
-  ]);
-  expect(await problemsOf(dai, 18, "Dai Stablecoin", "1")).toEqual([
-    "its permit is not that of EIP-2612: remove eip2612_domain",
-  ]);
-  expect(await problemsOf(usdt, 6, "Tether USD", "1")).toEqual([
-    expect.stringContaining("neither DOMAIN_SEPARATOR() nor eip712Domain()"),
-    expect.stringContaining("nonces(address)"),
-  ]);
+onlyInLongRun(() => {
+  test("a token passes as one of EIP-2612 if its domain, nonces and permit type match the standard", async () => {
+    const { usdt, dai } = devnet.permit2Tokens;
+    const problemsOf = async (asset: Hex, decimals: number, name: string, version: string) => {
+      const domain = { eip2612_domain: { name, version } };
+      return (await chain.check({ transfer_method: "permit2", asset, decimals, ...domain })).problems;
+    };
+    expect(await problemsOf(devnet.token, 6, "USDC", "2")).toEqual([]);
+    expect(await problemsOf(devnet.token, 6, "USDC", "1")).toEqual([
+      expect.stringContaining('eip2612_domain = { name = "USDC", version = "1" } is not the EIP-712 domain'),
+    ]);
+    expect(await problemsOf(dai, 18, "Dai Stablecoin", "1")).toEqual([
+      "its permit is not that of EIP-2612: remove eip2612_domain",
+    ]);
+    expect(await problemsOf(usdt, 6, "Tether USD", "1")).toEqual([
+      expect.stringContaining("neither DOMAIN_SEPARATOR() nor eip712Domain()"),
+      expect.stringContaining("nonces(address)"),
+    ]);
+  });
 });

@@ -9,6 +9,7 @@ import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { type Span, setTracer } from "../../../shared/platform/traces/tracer.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { ASSET, payer, useTokenChain } from "../../fixtures/token-chain.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { answerWith, type Rpc } from "../../support/node-before.ts";
 import { useChainReader } from "./chain-reader.ts";
 
@@ -77,7 +78,7 @@ const BATCHES_LEFT_OPEN: [string, AnswerBatch][] = [
   ["a reset", (_, res) => res.socket?.resetAndDestroy()],
 ];
 
-test.each(BATCHES_LEFT_OPEN)(
+test.each(sample(BATCHES_LEFT_OPEN, 4))(
   "a payment is judged by single requests if its node answers a batch with %s, and no batch is sent then",
   async (_how, answerBatch) => {
     const { its, truth } = await spent();
@@ -149,27 +150,29 @@ test("the reads of a batch may name different blocks: each answer is of its own,
   expect(BigInt(first as string) - BigInt(second as string)).toBe(its.value);
 });
 
-test("a node that accepts at most three requests at once gets batches of two, and larger batches after ten minutes", async () => {
-  const its = await fixture.authorization();
-  const head = await fixture.block();
-  const refuse = answers(() => error(null, 31, "Batch of more than 3 requests is not allowed"));
-  const { url, batches } = await nodeThat(
-    alone,
-    (batch, res) => batch.length > 3 && refuse(batch, res) !== null,
-  );
-  let now = 1_800_000_000_000;
-  const reads = batchedReads(url, () => now);
-  const sizes = async () => {
-    batches.length = 0;
-    const answered = await Promise.all(Array.from({ length: 8 }, () => isSpentAt(reads, its, head)));
-    expect(answered).toEqual(Array(8).fill(false));
-    return batches.map(({ length }) => length);
-  };
-  expect([await sizes(), await sizes(), await sizes()]).toEqual([[8], [4, 4], [2, 2, 2, 2]]);
-  now += 599_999;
-  expect(await sizes()).toEqual([2, 2, 2, 2]);
-  now += 1;
-  expect(await sizes()).toEqual([8]);
+onlyInLongRun(() => {
+  test("a node that accepts at most three requests at once gets batches of two, and larger batches after ten minutes", async () => {
+    const its = await fixture.authorization();
+    const head = await fixture.block();
+    const refuse = answers(() => error(null, 31, "Batch of more than 3 requests is not allowed"));
+    const { url, batches } = await nodeThat(
+      alone,
+      (batch, res) => batch.length > 3 && refuse(batch, res) !== null,
+    );
+    let now = 1_800_000_000_000;
+    const reads = batchedReads(url, () => now);
+    const sizes = async () => {
+      batches.length = 0;
+      const answered = await Promise.all(Array.from({ length: 8 }, () => isSpentAt(reads, its, head)));
+      expect(answered).toEqual(Array(8).fill(false));
+      return batches.map(({ length }) => length);
+    };
+    expect([await sizes(), await sizes(), await sizes()]).toEqual([[8], [4, 4], [2, 2, 2, 2]]);
+    now += 599_999;
+    expect(await sizes()).toEqual([2, 2, 2, 2]);
+    now += 1;
+    expect(await sizes()).toEqual([8]);
+  });
 });
 
 test("a node that refuses a larger batch after a smaller one gets none again", async () => {
@@ -217,7 +220,7 @@ const LIMITS: [string, AnswerBatch][] = [
   ["an error for each", answers((batch) => batch.map(({ id }) => error(id, -32_005, "daily limit")))],
 ];
 
-test.each(LIMITS)(
+test.each(sample(LIMITS))(
   "a provider that limits the rate of a batch, by %s, is not asked alone for it",
   async (_, answerBatch) => {
     const its = await fixture.authorization();

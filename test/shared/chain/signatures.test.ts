@@ -9,6 +9,7 @@ import {
   authorizationDigest,
   domainSeparator,
 } from "../../../shared/chain/typed-data.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { TRANSFER_TYPES } from "../../support/sign-payment.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -107,7 +108,7 @@ describe("libsecp256k1 and the curve in JavaScript", () => {
         expect(portable).toBe(native);
         verdicts.add(native !== undefined);
       }),
-      { numRuns: 1000 },
+      { numRuns: LONG_RUN ? 1000 : 200 },
     );
     expect(verdicts.size).toBe(2);
   });
@@ -131,7 +132,7 @@ describe("libsecp256k1 and the curve in JavaScript", () => {
           expect(recovered(s, recoveryId)).toBeUndefined();
         }
       }),
-      { numRuns: 50 },
+      { numRuns: LONG_RUN ? 50 : 5 },
     );
   });
 

@@ -6,6 +6,7 @@ import { readOperator } from "../../../shared/config/read-operator.ts";
 import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { environmentWarnings, requireUtf8 } from "../../../shared/platform/lifecycle/environment.ts";
 import { readX402 } from "../../../shared/pricing/read-x402.ts";
+import { sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
@@ -22,7 +23,7 @@ const NOT_TEXT: [what: string, make: (text: string) => Buffer, remedy: string][]
   ["U+FFFD of an earlier program", (text) => Buffer.from(`# \ufffd\n${text}`), "write it again as UTF-8"],
 ];
 
-describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
+describe.each(sample(NOT_TEXT, 2))("%s", (_what, make, remedy) => {
   test("a configuration file that is not UTF-8 is refused with the remedy, even if it is optional", () => {
     const dir = tempDir();
     writeFileSync(join(dir, "postern.toml"), make("drain_secs = 1\n"));
@@ -102,20 +103,25 @@ const CANNOT_BE_READ: [what: string, put: (path: string) => void, why: string][]
   ["a device without an end", (path) => symlinkSync("/dev/zero", path), "is longer than 16777216 bytes"],
 ];
 
+const FILES = [
+  ["postern.toml", readWebhooks],
+  ["x402.toml", readX402],
+  ["webhooks.toml", readWebhooks],
+  ["operator.toml", readOperator],
+  ["job_pricing.toml", readX402],
+] as const;
+
 describe.each(CANNOT_BE_READ)("%s", (_what, put, why) => {
-  test.each([
-    ["postern.toml", readWebhooks],
-    ["webhooks.toml", readWebhooks],
-    ["operator.toml", readOperator],
-    ["x402.toml", readX402],
-    ["job_pricing.toml", readX402],
-  ] as const)("in the place of %s is a problem, and does not count as an absent file", (name, read) => {
-    const dir = tempDir();
-    put(join(dir, name));
-    expect(problemsOf(() => loadConfig<unknown>(read, { dir, env: {} }))).toEqual([
-      expect.stringMatching(new RegExp(`^${name}: .*${why}`)),
-    ]);
-  });
+  test.each(sample(FILES, 2))(
+    "in the place of %s is a problem, and does not count as an absent file",
+    (name, read) => {
+      const dir = tempDir();
+      put(join(dir, name));
+      expect(problemsOf(() => loadConfig<unknown>(read, { dir, env: {} }))).toEqual([
+        expect.stringMatching(new RegExp(`^${name}: .*${why}`)),
+      ]);
+    },
+  );
 
   test("in the place of a secret's file is a problem", () => {
     const dir = dirWith({ "webhooks.toml": withSecret("file:secret") });

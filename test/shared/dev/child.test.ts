@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { spawnChild, waitUntilAnswers } from "../../../shared/dev/child.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { isAlive } from "../../support/is-alive.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const FOREVER = "setInterval(() => {}, 1000);";
@@ -23,7 +24,7 @@ async function parentOf(options: object) {
   return { parent, pid: Number(String(printed)) };
 }
 
-test.each(["exits", "is killed with SIGKILL"])(
+test.each(sample(["exits", "is killed with SIGKILL"]))(
   "a child ends with the process that spawned it, if that %s, even if the child is detached",
   async (how) => {
     const { parent, pid } = await parentOf({ args: ["-e", FOREVER], detached: true });
@@ -43,14 +44,16 @@ const ONCE = `
   });
   console.log("up");`;
 
-test("a child with children of its own to end gets its last signal once", async () => {
-  const dir = tempDir();
-  const logFile = join(dir, "log");
-  const { parent, pid } = await parentOf({ args: ["-e", ONCE + FOREVER], lastSignal: "SIGTERM", logFile });
-  await eventually("it is up", () => readFileSync(logFile, "utf8").includes("up"));
-  parent.stdin.write("exit");
-  await eventually(`process ${pid} has ended`, () => !isAlive(pid), 10_000);
-  expect(readFileSync(logFile, "utf8")).toBe("up\nSIGTERM 1\n");
+onlyInLongRun(() => {
+  test("a child with children of its own to end gets its last signal once", async () => {
+    const dir = tempDir();
+    const logFile = join(dir, "log");
+    const { parent, pid } = await parentOf({ args: ["-e", ONCE + FOREVER], lastSignal: "SIGTERM", logFile });
+    await eventually("it is up", () => readFileSync(logFile, "utf8").includes("up"));
+    parent.stdin.write("exit");
+    await eventually(`process ${pid} has ended`, () => !isAlive(pid), 10_000);
+    expect(readFileSync(logFile, "utf8")).toBe("up\nSIGTERM 1\n");
+  });
 });
 
 test("a child's pid, exit code, signal and last lines are the program's own", async () => {

@@ -15,6 +15,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { type ReadStream, readStream } from "../../support/event-source.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 import { type RecordingLog, recordingLog } from "../../support/recording-log.ts";
 import { deliverResultOn, tellProgressOn } from "../../support/results.ts";
@@ -429,37 +430,39 @@ describe("an open stream is kept or closed:", () => {
     expect(log.events.at(-1)?.fields).toMatchObject({ ending: "outlived", ms: 1000 });
   });
 
-  test("a reader that stops reading gets fewer events, delays at most a few in memory, and is disconnected", async () => {
-    await serve({ times: { stalledMs: 50 } });
-    const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    const stream = await open(id);
-    await untilEvents(stream, 1);
-    stream.pause();
-    let held = 0;
-    for (let sent = 1; streams.count() > 0; sent++) {
-      await tellProgress(id, sent, { padding: "p".repeat(3500) });
-      held = Math.max(held, answers[0]?.writableLength ?? 0);
-    }
-    expect(held).toBeGreaterThan(0);
-    expect(held).toBeLessThan(32 * 1024);
-    expect(log.events.at(-1)?.fields).toMatchObject({ ending: "left" });
-  });
+  onlyInLongRun(() => {
+    test("a reader that stops reading gets fewer events, delays at most a few in memory, and is disconnected", async () => {
+      await serve({ times: { stalledMs: 50 } });
+      const id = await aRecord({ st: "INJECTED", rs: "awaited" });
+      const stream = await open(id);
+      await untilEvents(stream, 1);
+      stream.pause();
+      let held = 0;
+      for (let sent = 1; streams.count() > 0; sent++) {
+        await tellProgress(id, sent, { padding: "p".repeat(3500) });
+        held = Math.max(held, answers[0]?.writableLength ?? 0);
+      }
+      expect(held).toBeGreaterThan(0);
+      expect(held).toBeLessThan(32 * 1024);
+      expect(log.events.at(-1)?.fields).toMatchObject({ ending: "left" });
+    });
 
-  test("a slow reader gets the newest state once it reads again", async () => {
-    await serve({ times: { stalledMs: 60_000 } });
-    const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    const stream = await open(id);
-    await untilEvents(stream, 1);
-    stream.pause();
-    let sent = 0;
-    for (; answers[0]?.writableNeedDrain !== true; sent++)
-      await tellProgress(id, sent + 1, { padding: "p".repeat(3500) });
-    for (let more = 0; more < 10; more++) await tellProgress(id, ++sent, { padding: "p".repeat(3500) });
-    await deliver(id, ANSWER);
-    stream.resume();
-    await stream.ended;
-    expect(lastOf(stream)).toMatchObject({ event: "end" });
-    expect(kindsOf(stream).length).toBeLessThan(sent);
+    test("a slow reader gets the newest state once it reads again", async () => {
+      await serve({ times: { stalledMs: 60_000 } });
+      const id = await aRecord({ st: "INJECTED", rs: "awaited" });
+      const stream = await open(id);
+      await untilEvents(stream, 1);
+      stream.pause();
+      let sent = 0;
+      for (; answers[0]?.writableNeedDrain !== true; sent++)
+        await tellProgress(id, sent + 1, { padding: "p".repeat(3500) });
+      for (let more = 0; more < 10; more++) await tellProgress(id, ++sent, { padding: "p".repeat(3500) });
+      await deliver(id, ANSWER);
+      stream.resume();
+      await stream.ended;
+      expect(lastOf(stream)).toMatchObject({ event: "end" });
+      expect(kindsOf(stream).length).toBeLessThan(sent);
+    });
   });
 
   test("a gateway that shuts down ends its open and new streams, with a time to reconnect", async () => {

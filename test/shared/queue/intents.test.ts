@@ -17,6 +17,7 @@ import { asUser, denialsOf, useOwnRedis, useRedis } from "../../fixtures/redis.t
 import { audited } from "../../support/audited.ts";
 import { beforeEachScript } from "../../support/before-each-script.ts";
 import { limitJobs } from "../../support/limit-jobs.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const COUNT = 4;
@@ -120,7 +121,7 @@ test("a pause applies in all partitions, with one line in the audit log, and a r
   expect((await audited(redis.client)).map(({ action }) => action)).toEqual(["pause", "resume"]);
 });
 
-test.each(["callback", "callback/hooks.example.com"])(
+test.each(sample(["callback", "callback/hooks.example.com"]))(
   "a pause of %s is copied to a partition and ends there",
   async (gate) => {
     const jobs = openJobs(partitions);
@@ -154,22 +155,21 @@ test("a partition that was away during a pause applies it before a call is taken
   await eventually("it is injected", () => count("call.injected") === 2);
 });
 
-test.each([
-  ["pause", "resume", []],
-  ["resume", "pause", INDEXES],
-] as const)(
-  "a %s that reaches a partition after a later %s changes nothing there",
-  async (late, newer, paused) => {
-    const jobs = openJobs(partitions);
-    await jobs.pause("7/1", why);
-    if (late === "pause") await jobs.resume("7/1", why);
-    const overtaken = delayed(async () => {
-      await jobs[newer]("7/1", why);
-    });
-    await openJobs(overtaken)[late]("7/1", why);
-    expect(await pausedIn()).toEqual(paused);
-  },
-);
+test.each(
+  sample([
+    ["pause", "resume", []],
+    ["resume", "pause", INDEXES],
+  ] as const),
+)("a %s that reaches a partition after a later %s changes nothing there", async (late, newer, paused) => {
+  const jobs = openJobs(partitions);
+  await jobs.pause("7/1", why);
+  if (late === "pause") await jobs.resume("7/1", why);
+  const overtaken = delayed(async () => {
+    await jobs[newer]("7/1", why);
+  });
+  await openJobs(overtaken)[late]("7/1", why);
+  expect(await pausedIn()).toEqual(paused);
+});
 
 test("all partitions end up with the intents of partition 0, in any order of operators' and producers' steps", async () => {
   const jobs = INDEXES.map(() => openJobs(partitions));
@@ -187,29 +187,31 @@ test("all partitions end up with the intents of partition 0, in any order of ope
   }
 });
 
-test("while partition 0 is away, other partitions keep its last intents, and none is used before partition 0 was read once", async () => {
-  await openWith(0);
-  const known = openJobs(partitions);
-  await openJobs(partitions).pause("7/1", why);
-  await known.sync(1, USABLE);
-  await other.server.kill("SIGKILL");
-  await at(2).redis.del(at(2).keys.job("7/1"), at(2).keys.intents);
-  await known.sync(2, USABLE);
-  expect(await Promise.all([1, 2].map((i) => at(i).redis.hget(at(i).keys.job("7/1"), "reason")))).toEqual([
-    why.reason,
-    why.reason,
-  ]);
-  const unavailable = { code: "queue.unavailable" };
-  await expect(openJobs(partitions).sync(2, USABLE)).rejects.toMatchObject(unavailable);
+onlyInLongRun(() => {
+  test("while partition 0 is away, other partitions keep its last intents, and none is used before partition 0 was read once", async () => {
+    await openWith(0);
+    const known = openJobs(partitions);
+    await openJobs(partitions).pause("7/1", why);
+    await known.sync(1, USABLE);
+    await other.server.kill("SIGKILL");
+    await at(2).redis.del(at(2).keys.job("7/1"), at(2).keys.intents);
+    await known.sync(2, USABLE);
+    expect(await Promise.all([1, 2].map((i) => at(i).redis.hget(at(i).keys.job("7/1"), "reason")))).toEqual([
+      why.reason,
+      why.reason,
+    ]);
+    const unavailable = { code: "queue.unavailable" };
+    await expect(openJobs(partitions).sync(2, USABLE)).rejects.toMatchObject(unavailable);
 
-  await add(1, { job: 2 });
-  const { log, saw, count } = producers.start({ partitions: urls, inject: async () => {} });
-  await eventually("it is refused", () =>
-    log.events.some(({ fields }) => /partition 0, which knows/.test(String(fields["reason"]))),
-  );
-  expect(count("call.injected")).toBe(0);
-  await other.server.restart();
-  await saw("call.injected");
+    await add(1, { job: 2 });
+    const { log, saw, count } = producers.start({ partitions: urls, inject: async () => {} });
+    await eventually("it is refused", () =>
+      log.events.some(({ fields }) => /partition 0, which knows/.test(String(fields["reason"]))),
+    );
+    expect(count("call.injected")).toBe(0);
+    await other.server.restart();
+    await saw("call.injected");
+  });
 });
 
 test("partition 0 is followed again after it has lost its newest writes, including later intents", async () => {
@@ -226,22 +228,24 @@ test("partition 0 is followed again after it has lost its newest writes, includi
   expect(await pausedIn()).toEqual(INDEXES);
 });
 
-test("an emptied or unusable partition 0 ends no pause and no hold in the others", async () => {
-  const jobs = openJobs(partitions);
-  await jobs.pause("7/1", why);
-  await openEndpoints(partitions).set(PATH, "held", why);
-  const gateway = openIntents(partitions);
-  await gateway.sync(1, USABLE);
-  const { keys } = partitions.control;
-  const refused = { ...USABLE, isUsable: false };
-  await redis.client.set(keys.layout, "another deployment's");
-  await redis.client.del(keys.job("7/1"), keys.jobs, keys.intents, keys.endpoints);
-  for (const index of [1, 2]) expect((await gateway.sync(index, refused)).settings).toHaveLength(1);
-  await redis.client.del(keys.layout);
-  for (const index of [1, 2]) await gateway.sync(index, USABLE);
-  expect(await pausedIn()).toEqual([1, 2, LAST]);
-  const held = await Promise.all(partitions.all.map((each) => each.redis.exists(each.keys.endpoints)));
-  expect(held).toEqual([0, 1, 1, 1]);
+onlyInLongRun(() => {
+  test("an emptied or unusable partition 0 ends no pause and no hold in the others", async () => {
+    const jobs = openJobs(partitions);
+    await jobs.pause("7/1", why);
+    await openEndpoints(partitions).set(PATH, "held", why);
+    const gateway = openIntents(partitions);
+    await gateway.sync(1, USABLE);
+    const { keys } = partitions.control;
+    const refused = { ...USABLE, isUsable: false };
+    await redis.client.set(keys.layout, "another deployment's");
+    await redis.client.del(keys.job("7/1"), keys.jobs, keys.intents, keys.endpoints);
+    for (const index of [1, 2]) expect((await gateway.sync(index, refused)).settings).toHaveLength(1);
+    await redis.client.del(keys.layout);
+    for (const index of [1, 2]) await gateway.sync(index, USABLE);
+    expect(await pausedIn()).toEqual([1, 2, LAST]);
+    const held = await Promise.all(partitions.all.map((each) => each.redis.exists(each.keys.endpoints)));
+    expect(held).toEqual([0, 1, 1, 1]);
+  });
 });
 
 test("while partition 0 must not be used, intents that operators wrote to the others are known", async () => {
@@ -325,47 +329,52 @@ test("an endpoint holds its calls in all partitions, even in one that was away, 
   expect(await denialsOf(other)).toEqual([]);
 });
 
-test("an interrupted release in a partition continues with the next reading of partition 0", async () => {
-  const endpoints = openEndpoints(partitions);
-  await endpoints.set(PATH, "held", why);
-  for (let i = 0; i < 250; i++) await add(1, { heldAt: PATH });
-  let sent = 0;
-  const cut = partitions.map((each, index) =>
-    index === 1
-      ? {
-          ...each,
-          redis: beforeEachScript(each.redis, async () => {
-            sent += 1;
-            if (sent > 1) throw new Error("cut");
-          }),
-        }
-      : each,
-  );
-  await expect(openEndpoints(cut).set(PATH, "enabled", why)).rejects.toThrow("cut");
-  expect(await endpoints.held([PATH])).toEqual([150]);
-  const later = await add(1, { heldAt: PATH });
-  await openJobs(await asProcess("producer")).sync(1, USABLE);
-  expect(await endpoints.held([PATH])).toEqual([0]);
-  expect(await at(1).redis.lindex(at(1).keys.inQueue("webhook/7/1", "wait"), 0)).toBe(later);
-});
-
-test("no call is lost or held forever that comes while its endpoint is repeatedly held and enabled", async () => {
-  const endpoints = openEndpoints(partitions);
-  let isOver = false;
-  let added = 0;
-  const adding = INDEXES.map(async (index) => {
-    for (; !isOver; added++) await add(index, { heldAt: PATH });
+onlyInLongRun(() => {
+  test("an interrupted release in a partition continues with the next reading of partition 0", async () => {
+    const endpoints = openEndpoints(partitions);
+    await endpoints.set(PATH, "held", why);
+    for (let i = 0; i < 250; i++) await add(1, { heldAt: PATH });
+    let sent = 0;
+    const cut = partitions.map((each, index) =>
+      index === 1
+        ? {
+            ...each,
+            redis: beforeEachScript(each.redis, async () => {
+              sent += 1;
+              if (sent > 1) throw new Error("cut");
+            }),
+          }
+        : each,
+    );
+    await expect(openEndpoints(cut).set(PATH, "enabled", why)).rejects.toThrow("cut");
+    expect(await endpoints.held([PATH])).toEqual([150]);
+    const later = await add(1, { heldAt: PATH });
+    await openJobs(await asProcess("producer")).sync(1, USABLE);
+    expect(await endpoints.held([PATH])).toEqual([0]);
+    expect(await at(1).redis.lindex(at(1).keys.inQueue("webhook/7/1", "wait"), 0)).toBe(later);
   });
-  const another = openEndpoints(partitions);
-  for (let i = 0; i < 30; i++) {
-    await Promise.all([endpoints.set(PATH, "held", why), another.set(PATH, i % 2 ? "enabled" : "held", why)]);
-    await eventually("some are added", () => added > (i + 1) * 10);
+
+  test("no call is lost or held forever that comes while its endpoint is repeatedly held and enabled", async () => {
+    const endpoints = openEndpoints(partitions);
+    let isOver = false;
+    let added = 0;
+    const adding = INDEXES.map(async (index) => {
+      for (; !isOver; added++) await add(index, { heldAt: PATH });
+    });
+    const another = openEndpoints(partitions);
+    for (let i = 0; i < 30; i++) {
+      await Promise.all([
+        endpoints.set(PATH, "held", why),
+        another.set(PATH, i % 2 ? "enabled" : "held", why),
+      ]);
+      await eventually("some are added", () => added > (i + 1) * 10);
+      await endpoints.set(PATH, "enabled", why);
+    }
+    isOver = true;
+    await Promise.all(adding);
     await endpoints.set(PATH, "enabled", why);
-  }
-  isOver = true;
-  await Promise.all(adding);
-  await endpoints.set(PATH, "enabled", why);
-  const waiting = await Promise.all(INDEXES.map(waitingIn));
-  expect(waiting.reduce((sum, count) => sum + count, 0)).toBe(added);
-  expect(await endpoints.held([PATH])).toEqual([0]);
+    const waiting = await Promise.all(INDEXES.map(waitingIn));
+    expect(waiting.reduce((sum, count) => sum + count, 0)).toBe(added);
+    expect(await endpoints.held([PATH])).toEqual([0]);
+  });
 });

@@ -12,6 +12,7 @@ import { audited } from "../../support/audited.ts";
 import { beforeEachScript } from "../../support/before-each-script.ts";
 import { delayCalls } from "../../support/delay-calls.ts";
 import { limitJob } from "../../support/limit-jobs.ts";
+import { LONG_RUN, onlyInLongRun } from "../../support/long-run.ts";
 
 const redis = useRedis();
 const consumers = useConsumers(redis);
@@ -106,26 +107,29 @@ test("an interrupted run leaves the rest delayed, and the next run moves each of
   expect(await waiting()).toEqual(ids);
 });
 
-test("a call that fails again while others are moved is not run a second time", async () => {
-  await delayMany(250);
-  const consumer = await consumers.start({ pollMs: NO_POLL, deliver: () => LATER });
-  const slowly = hooked(async (sent) => {
-    const before = Math.min(250, (sent - 1) * 100);
-    await eventually("they failed again", async () => consumer.taken.length >= before);
-    await eventually("none is in flight", async () => (await depth()).active === 0);
+onlyInLongRun(() => {
+  test("a call that fails again while others are moved is not run a second time", async () => {
+    await delayMany(250);
+    const consumer = await consumers.start({ pollMs: NO_POLL, deliver: () => LATER });
+    const slowly = hooked(async (sent) => {
+      const before = Math.min(250, (sent - 1) * 100);
+      await eventually("they failed again", async () => consumer.taken.length >= before);
+      await eventually("none is in flight", async () => (await depth()).active === 0);
+    });
+    expect(await openDelayed(slowly).runAllOf("7/1", why)).toBe(250);
+    await eventually("all failed again", async () => (await depth()).delayed === 250);
+    expect(consumer.taken.length).toBe(250);
   });
-  expect(await openDelayed(slowly).runAllOf("7/1", why)).toBe(250);
-  await eventually("all failed again", async () => (await depth()).delayed === 250);
-  expect(consumer.taken.length).toBe(250);
 });
 
 test("two simultaneous operators run each call once, while a producer takes them", async () => {
-  await delayMany(450);
+  const count = LONG_RUN ? 450 : 150;
+  await delayMany(count);
   const consumer = await consumers.start({ pollMs: NO_POLL });
   const moved = await Promise.all([delayed().runAllOf("7/1", why), delayed().runAllOf("7/1", why)]);
-  await eventually("all are taken", async () => consumer.taken.length >= 450);
-  expect(moved[0] + moved[1]).toBe(450);
-  expect(new Set(consumer.taken).size).toBe(450);
+  await eventually("all are taken", async () => consumer.taken.length >= count);
+  expect(moved[0] + moved[1]).toBe(count);
+  expect(new Set(consumer.taken).size).toBe(count);
   expect(await depth()).toMatchObject({ waiting: 0, delayed: 0, active: 0 });
 });
 
@@ -189,24 +193,28 @@ describe("an operator or a limit that stops the job", () => {
     expect(most).toBe(2);
   });
 
-  test("holds later calls when the endpoint is held, but not calls that already wait", async () => {
-    await delayMany(150);
-    const holding = hooked(async (sent) => {
-      if (sent !== 2) return;
-      await openEndpoints(redis.partitions).set(PATH, "held", why);
-      await add("c_held", {}, PATH);
+  onlyInLongRun(() => {
+    test("holds later calls when the endpoint is held, but not calls that already wait", async () => {
+      await delayMany(150);
+      const holding = hooked(async (sent) => {
+        if (sent !== 2) return;
+        await openEndpoints(redis.partitions).set(PATH, "held", why);
+        await add("c_held", {}, PATH);
+      });
+      expect(await openDelayed(holding).runAllOf("7/1", why)).toBe(150);
+      expect(await depth()).toMatchObject({ waiting: 150, delayed: 0, held: 1 });
     });
-    expect(await openDelayed(holding).runAllOf("7/1", why)).toBe(150);
-    expect(await depth()).toMatchObject({ waiting: 150, delayed: 0, held: 1 });
   });
 });
 
-test("all calls with the same score are moved, as after many failures in one millisecond", async () => {
-  const ids = await delayMany(250);
-  const score = (Date.now() + 60_000) * 0x1000;
-  for (const id of ids) await redis.client.zadd(keys.inQueue(QUEUE, "delayed"), score, id);
-  expect(await delayed().runAllOf("7/1", why)).toBe(250);
-  expect(new Set(await waiting())).toEqual(new Set(ids));
+onlyInLongRun(() => {
+  test("all calls with the same score are moved, as after many failures in one millisecond", async () => {
+    const ids = await delayMany(250);
+    const score = (Date.now() + 60_000) * 0x1000;
+    for (const id of ids) await redis.client.zadd(keys.inQueue(QUEUE, "delayed"), score, id);
+    expect(await delayed().runAllOf("7/1", why)).toBe(250);
+    expect(new Set(await waiting())).toEqual(new Set(ids));
+  });
 });
 
 test("a call whose log cannot be parsed runs with the others", async () => {

@@ -14,7 +14,7 @@ import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { startRedisProxy, useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { limitJobs } from "../../support/limit-jobs.ts";
-import { sample } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 
 const QUEUE = "webhook/7/1";
 const JOB = "7/1";
@@ -192,18 +192,20 @@ test("a freed slot wakes the producer for a call whose delay has ended meanwhile
   expect(consumer.taken.at(-1)).toBe(delayed.id);
 });
 
-test("delays that end cause no scan of the registry, however many they are", async () => {
-  const consumer = await consumers.start({
-    ...{ pollMs: NO_POLL, slots: 100 },
-    deliver: ({ attempt }) =>
-      attempt < 4
-        ? { kind: "retry", afterMs: 1 + Math.random() * 200, reason: "runner.failed: it did" }
-        : INJECTED,
+onlyInLongRun(() => {
+  test("delays that end cause no scan of the registry, however many they are", async () => {
+    const consumer = await consumers.start({
+      ...{ pollMs: NO_POLL, slots: 100 },
+      deliver: ({ attempt }) =>
+        attempt < 4
+          ? { kind: "retry", afterMs: 1 + Math.random() * 200, reason: "runner.failed: it did" }
+          : INJECTED,
+    });
+    const scans = await callsOf("sscan");
+    for (let job = 1; job <= 50; job++) await add({ job_id: job });
+    await eventually("all are injected", () => consumer.taken.length === 200);
+    expect(await callsOf("sscan")).toBe(scans);
   });
-  const scans = await callsOf("sscan");
-  for (let job = 1; job <= 50; job++) await add({ job_id: job });
-  await eventually("all are injected", () => consumer.taken.length === 200);
-  expect(await callsOf("sscan")).toBe(scans);
 });
 
 test("limits are set again after Redis has lost its data", async () => {
@@ -325,26 +327,28 @@ test("a call that comes while a fetch of its queue finds none is taken, even if 
   await untilTaken(consumer, id);
 });
 
-test("a producer takes a call at once, even if 200 queues that it may not take from wake it repeatedly", async () => {
-  const isClosed = (job: string) => job !== JOB;
-  const consumer = await consumers.start({ isClosed });
-  for (let job = 2; job <= 201; job++) await add({ job_id: job });
-  const id = await add();
-  await eventually("it is taken", () => consumer.taken.includes(id), 4000);
-  expect(consumer.taken).toEqual([id]);
-});
+onlyInLongRun(() => {
+  test("a producer takes a call at once, even if 200 queues that it may not take from wake it repeatedly", async () => {
+    const isClosed = (job: string) => job !== JOB;
+    const consumer = await consumers.start({ isClosed });
+    for (let job = 2; job <= 201; job++) await add({ job_id: job });
+    const id = await add();
+    await eventually("it is taken", () => consumer.taken.includes(id), 4000);
+    expect(consumer.taken).toEqual([id]);
+  });
 
-test("a producer that may not take from a queue checks it some times a second, not as often as it can", async () => {
-  const consumer = await consumers.start({ isClosed: () => true });
-  for (let i = 0; i < 20; i++) await add();
-  const before = await callsOf("bzpopmin");
-  const polled = async () => (await redis.client.zscore(keys.due, QUEUE)) ?? "";
-  for (let round = 0, seen = await polled(); round < 2; round++) {
-    await eventually("it is due again", async () => (await polled()) !== seen && (await polled()) !== "");
-    seen = await polled();
-  }
-  expect(consumer.taken).toEqual([]);
-  expect((await callsOf("bzpopmin")) - before).toBeLessThan(100);
+  test("a producer that may not take from a queue checks it some times a second, not as often as it can", async () => {
+    const consumer = await consumers.start({ isClosed: () => true });
+    for (let i = 0; i < 20; i++) await add();
+    const before = await callsOf("bzpopmin");
+    const polled = async () => (await redis.client.zscore(keys.due, QUEUE)) ?? "";
+    for (let round = 0, seen = await polled(); round < 2; round++) {
+      await eventually("it is due again", async () => (await polled()) !== seen && (await polled()) !== "");
+      seen = await polled();
+    }
+    expect(consumer.taken).toEqual([]);
+    expect((await callsOf("bzpopmin")) - before).toBeLessThan(100);
+  });
 });
 
 async function callsOf(command: string): Promise<number> {
@@ -352,10 +356,12 @@ async function callsOf(command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
-test.each([
-  ["with a concurrency of 1", { concurrency: 1 }],
-  ["without limits", {}],
-])("a job %s takes calls of its other origin, however many wait in the first", async (_, limits) => {
+test.each(
+  sample([
+    ["with a concurrency of 1", { concurrency: 1 }],
+    ["without limits", {}],
+  ]),
+)("a job %s takes calls of its other origin, however many wait in the first", async (_, limits) => {
   await limitJobs(redis.partitions, new Map([[JOB, limits]]));
   const first = await Promise.all(Array.from({ length: 200 }, () => add()));
   const consumer = await consumers.start({
@@ -404,7 +410,7 @@ async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Pr
   }
 }
 
-test.each(["lose-command", "lose-reply"] as const)(
+test.each(sample(["lose-command", "lose-reply"] as const))(
   "a connection that breaks at any command loses no call: %s",
   async (kind) => {
     const commands = Array.from({ length: 14 }, (_, at) => at + 1);

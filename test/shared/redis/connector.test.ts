@@ -20,6 +20,7 @@ import { DurableRedis } from "../../../shared/redis/durable.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { MASTER_NAME, startSentinel } from "../../support/failover/topology.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { TEST_TLS } from "../../support/tls.ts";
@@ -195,29 +196,31 @@ async function startSecured() {
   return { primary, ofPrimary, ofSentinel };
 }
 
-test("TLS and logins of the sentinels and of the primary are separate, and each fault is reported with its reason", async () => {
-  const { primary, ofPrimary, ofSentinel } = await startSecured();
-  const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
-  const target = (more: Partial<PrimaryLookup>, ofSentinels: Login = login): PrimaryLookup => ({
-    ...{ ...LOGIN, tls: TLS, natMap: { [`127.0.0.1:${primary.port}`]: here(ofPrimary) } },
-    finder: { kind: "sentinels", servers: [here(ofSentinel)], masterName: MASTER_NAME, login: ofSentinels },
-    ...more,
+onlyInLongRun(() => {
+  test("TLS and logins of the sentinels and of the primary are separate, and each fault is reported with its reason", async () => {
+    const { primary, ofPrimary, ofSentinel } = await startSecured();
+    const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
+    const target = (more: Partial<PrimaryLookup>, ofSentinels: Login = login): PrimaryLookup => ({
+      ...{ ...LOGIN, tls: TLS, natMap: { [`127.0.0.1:${primary.port}`]: here(ofPrimary) } },
+      finder: { kind: "sentinels", servers: [here(ofSentinel)], masterName: MASTER_NAME, login: ofSentinels },
+      ...more,
+    });
+    const { connection } = open(target({}));
+    await isReady(connection);
+    const faults: [PrimaryLookup, RegExp][] = [
+      [target({ tls: { ca: TLS.ca } }), /certificate required/],
+      [target({ tls: { cert: TLS.cert, key: TLS.key } }), /self.signed certificate/],
+      [target({ tls: { ...TLS, serverName: "other.test" } }), /other\.test.* is not in the cert's altnames/],
+      [target(WRONG), /^WRONGPASS/],
+      [target({}, { ...login, ...WRONG }), /^no majority .*WRONGPASS/],
+      [target({}, { password: login.password }), /^no majority .*127\.0\.0\.1:\d+: /],
+      [target({}, { ...login, tls: { ca: TLS.ca } }), /^no majority .*certificate required/],
+    ];
+    for (const [fault, reason] of faults) {
+      const { reasons } = open(fault);
+      await eventually(String(reason), () => reasons.some((each) => reason.test(each)));
+    }
   });
-  const { connection } = open(target({}));
-  await isReady(connection);
-  const faults: [PrimaryLookup, RegExp][] = [
-    [target({ tls: { ca: TLS.ca } }), /certificate required/],
-    [target({ tls: { cert: TLS.cert, key: TLS.key } }), /self.signed certificate/],
-    [target({ tls: { ...TLS, serverName: "other.test" } }), /other\.test.* is not in the cert's altnames/],
-    [target(WRONG), /^WRONGPASS/],
-    [target({}, { ...login, ...WRONG }), /^no majority .*WRONGPASS/],
-    [target({}, { password: login.password }), /^no majority .*127\.0\.0\.1:\d+: /],
-    [target({}, { ...login, tls: { ca: TLS.ca } }), /^no majority .*certificate required/],
-  ];
-  for (const [fault, reason] of faults) {
-    const { reasons } = open(fault);
-    await eventually(String(reason), () => reasons.some((each) => reason.test(each)));
-  }
 });
 
 /**
@@ -241,28 +244,33 @@ async function startCuttingShort(port: number): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 
-test("a TLS alert that follows a certificate error ends no process, on each kind of connection", async () => {
-  const { primary, ofPrimary, ofSentinel } = await startSecured();
-  const unhandled: unknown[] = [];
-  const note = (error: unknown) => unhandled.push(error);
-  process.on("uncaughtExceptionMonitor", note);
-  ends.defer(() => void process.off("uncaughtExceptionMonitor", note));
-  const [cutPrimary, cutSentinel] = [await startCuttingShort(ofPrimary), await startCuttingShort(ofSentinel)];
-  const untrusting = { cert: TLS.cert, key: TLS.key };
-  const sentinel = await watched([], primary.port);
-  const direct = { url: new Secret(`rediss://127.0.0.1:${cutPrimary}`), tls: untrusting };
-  const natMap = { [`127.0.0.1:${primary.port}`]: here(cutPrimary) };
-  const named = sentinels([sentinel.port], { tls: untrusting, natMap });
-  const { finder } = sentinels([cutSentinel]);
-  const asked = { finder: { ...finder, login: { tls: untrusting } } } as PrimaryLookup;
-  const opened = [direct, named, asked].map((target) => open(target));
-  const beside = connectBeside(open(direct).connection, {});
-  ends.defer(() => beside.disconnect());
-  const reasons: string[] = [];
-  beside.on("error", ({ message }: Error) => reasons.push(message));
-  for (const each of [...opened, { reasons }])
-    await eventually("it has tried twice", () => each.reasons.filter(isOfCertificate).length >= 2);
-  expect(unhandled).toEqual([]);
+onlyInLongRun(() => {
+  test("a TLS alert that follows a certificate error ends no process, on each kind of connection", async () => {
+    const { primary, ofPrimary, ofSentinel } = await startSecured();
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => unhandled.push(error);
+    process.on("uncaughtExceptionMonitor", note);
+    ends.defer(() => void process.off("uncaughtExceptionMonitor", note));
+    const [cutPrimary, cutSentinel] = [
+      await startCuttingShort(ofPrimary),
+      await startCuttingShort(ofSentinel),
+    ];
+    const untrusting = { cert: TLS.cert, key: TLS.key };
+    const sentinel = await watched([], primary.port);
+    const direct = { url: new Secret(`rediss://127.0.0.1:${cutPrimary}`), tls: untrusting };
+    const natMap = { [`127.0.0.1:${primary.port}`]: here(cutPrimary) };
+    const named = sentinels([sentinel.port], { tls: untrusting, natMap });
+    const { finder } = sentinels([cutSentinel]);
+    const asked = { finder: { ...finder, login: { tls: untrusting } } } as PrimaryLookup;
+    const opened = [direct, named, asked].map((target) => open(target));
+    const beside = connectBeside(open(direct).connection, {});
+    ends.defer(() => beside.disconnect());
+    const reasons: string[] = [];
+    beside.on("error", ({ message }: Error) => reasons.push(message));
+    for (const each of [...opened, { reasons }])
+      await eventually("it has tried twice", () => each.reasons.filter(isOfCertificate).length >= 2);
+    expect(unhandled).toEqual([]);
+  });
 });
 
 test("a Unix socket can be used like a URL, with a separate login", async () => {

@@ -64,7 +64,7 @@ async function expectAllToEnd(redisUrl: string, code: string, remedy: RegExp): P
     ...soldJob(),
   });
   await Promise.all(
-    sample(Object.entries(PROCESSES), 2).map(async ([name, args]) => {
+    sample(Object.entries(PROCESSES)).map(async ([name, args]) => {
       const process = postern.start(args);
       const exit = await beforeDeadline(`${name} ends`, process.exit).catch((late: Error) => {
         throw new Error(`${late.message}\n${process.tail()}`);

@@ -8,6 +8,7 @@ import { sendProblem } from "../../../../shared/http/problem.ts";
 import { toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { type OpenRaw, openRaw, sendRaw } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 
 const ends = useEnds();
@@ -138,16 +139,18 @@ test("a body that would grow beyond the remaining budget is refused with 503", a
   expect(await ask(1100 * KIB)).toMatch(/^HTTP\/1\.1 503/);
 });
 
-test("a body in chunks of one byte counts with the memory that it uses, which is little more than its bytes", async () => {
-  const { address, begin, bodies } = await serve();
-  const sender = openRaw(address, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-  ends.defer(() => sender.socket.destroy());
-  for (let i = 0; i < 100; i++) sender.socket.write("1\r\nx\r\n".repeat(KIB));
-  await eventually("all has arrived", () => bodies.bytes() >= 100 * KIB);
-  expect(bodies.bytes()).toBeLessThan(170 * KIB);
-  await begin("127.0.0.2", 1000 * KIB);
-  sender.socket.write("0\r\n\r\n");
-  await eventually("it is answered", () => sender.received().includes(`${100 * KIB}`));
+onlyInLongRun(() => {
+  test("a body in chunks of one byte counts with the memory that it uses, which is little more than its bytes", async () => {
+    const { address, begin, bodies } = await serve();
+    const sender = openRaw(address, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    ends.defer(() => sender.socket.destroy());
+    for (let i = 0; i < 100; i++) sender.socket.write("1\r\nx\r\n".repeat(KIB));
+    await eventually("all has arrived", () => bodies.bytes() >= 100 * KIB);
+    expect(bodies.bytes()).toBeLessThan(170 * KIB);
+    await begin("127.0.0.2", 1000 * KIB);
+    sender.socket.write("0\r\n\r\n");
+    await eventually("it is answered", () => sender.received().includes(`${100 * KIB}`));
+  });
 });
 
 test.each([

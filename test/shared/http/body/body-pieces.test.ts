@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { BodyPieces } from "../../../../shared/http/body-pieces.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 beforeAll(() => {
   vi.useFakeTimers({ toFake: ["setTimeout"] });
@@ -57,21 +58,23 @@ test("a body in one chunk is that chunk, not a copy", () => {
   expect(pieces.whole()).toBe(chunk);
 });
 
-test("unused blocks are kept for the next body, at most 64 MiB of them, and dropped if no body needs them", async () => {
-  // Loads the module again, because an earlier test may have left blocks and a real timer in it.
-  vi.resetModules();
-  const { BodyPieces, spareBytes } = await import("../../../../shared/http/body-pieces.ts");
-  const read = (bodies: number) => {
-    const reading = Array.from({ length: bodies }, () => new BodyPieces());
-    for (const pieces of reading) for (let i = 0; i < 200; i += 1) pieces.add(Buffer.alloc(32 * 1024));
-    for (const pieces of reading) pieces.discard();
-  };
-  read(20);
-  expect(spareBytes()).toBe(64 * 1024 * 1024);
-  vi.advanceTimersByTime(4999);
-  read(1);
-  vi.advanceTimersByTime(4999);
-  expect(spareBytes()).toBe(64 * 1024 * 1024);
-  vi.advanceTimersByTime(1);
-  expect(spareBytes()).toBe(0);
+onlyInLongRun(() => {
+  test("unused blocks are kept for the next body, at most 64 MiB of them, and dropped if no body needs them", async () => {
+    // Loads the module again, because an earlier test may have left blocks and a real timer in it.
+    vi.resetModules();
+    const { BodyPieces, spareBytes } = await import("../../../../shared/http/body-pieces.ts");
+    const read = (bodies: number) => {
+      const reading = Array.from({ length: bodies }, () => new BodyPieces());
+      for (const pieces of reading) for (let i = 0; i < 200; i += 1) pieces.add(Buffer.alloc(32 * 1024));
+      for (const pieces of reading) pieces.discard();
+    };
+    read(20);
+    expect(spareBytes()).toBe(64 * 1024 * 1024);
+    vi.advanceTimersByTime(4999);
+    read(1);
+    vi.advanceTimersByTime(4999);
+    expect(spareBytes()).toBe(64 * 1024 * 1024);
+    vi.advanceTimersByTime(1);
+    expect(spareBytes()).toBe(0);
+  });
 });

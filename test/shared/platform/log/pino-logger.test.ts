@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { useEnds } from "../../../fixtures/ends.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { bundled } from "../../../support/programs.ts";
 
 const { defer } = useEnds();
@@ -33,45 +34,47 @@ test("a process whose log is no longer read exits, even if it logs its last line
   expect(await once(sample, "exit")).toEqual([0, null]);
 });
 
-test("the last line before the exit is written, even if it is logged during a write", async () => {
-  const sample = logging(LAST_LINE_DURING_A_WRITE);
-  let written = "";
-  sample.stdout.on("data", (chunk: Buffer) => {
-    written += chunk.toString();
+onlyInLongRun(() => {
+  test("the last line before the exit is written, even if it is logged during a write", async () => {
+    const sample = logging(LAST_LINE_DURING_A_WRITE);
+    let written = "";
+    sample.stdout.on("data", (chunk: Buffer) => {
+      written += chunk.toString();
+    });
+    sample.stdin.end();
+    await once(sample, "close");
+    expect(written).toContain('"event":"last"');
   });
-  sample.stdin.end();
-  await once(sample, "close");
-  expect(written).toContain('"event":"last"');
-});
 
-test.each([
-  ["exits", "process.exit(0)"],
-  ["flushes and exits", "log.flush().then(() => process.exit(0))"],
-])("a process whose log reader has stopped reading still exits when it %s", async (_how, ending) => {
-  const sample = logging(`
+  test.each([
+    ["exits", "process.exit(0)"],
+    ["flushes and exits", "log.flush().then(() => process.exit(0))"],
+  ])("a process whose log reader has stopped reading still exits when it %s", async (_how, ending) => {
+    const sample = logging(`
     for (let n = 0; n < 20_000; n++) log.info("line", { n });
     setTimeout(() => { log.info("last"); ${ending}; }, 100);`);
-  sample.stdout.pause();
-  sample.stdin.end();
-  expect(await once(sample, "exit")).toEqual([0, null]);
-});
+    sample.stdout.pause();
+    sample.stdin.end();
+    expect(await once(sample, "exit")).toEqual([0, null]);
+  });
 
-test("a flush writes the last line after the lines that are being written", async () => {
-  const sample = logging(`
+  test("a flush writes the last line after the lines that are being written", async () => {
+    const sample = logging(`
     for (let n = 0; n < 2000; n++) log.info("line", { n });
     setTimeout(() => { log.info("line", { n: 2000 }); log.flush().then(() => process.exit(0)); }, 20);
     for (const until = Date.now() + 50; Date.now() < until; );`);
-  let written = "";
-  sample.stdout.on("data", (chunk: Buffer) => {
-    written += chunk.toString();
+    let written = "";
+    sample.stdout.on("data", (chunk: Buffer) => {
+      written += chunk.toString();
+    });
+    sample.stdin.end();
+    await once(sample, "close");
+    const numbers = written
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).n);
+    expect(numbers).toEqual(Array.from({ length: 2001 }, (_, n) => n));
   });
-  sample.stdin.end();
-  await once(sample, "close");
-  const numbers = written
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line).n);
-  expect(numbers).toEqual(Array.from({ length: 2001 }, (_, n) => n));
 });
 
 test("lines are written in the order in which they are logged, even if they are logged faster than they are written", async () => {
@@ -110,28 +113,30 @@ const FAR_TOO_MUCH = `
     console.error((process.memoryUsage().rss - before) / 1024 / 1024);
   }, 5);`;
 
-test("a reader that stops costs bounded memory and blocks nothing, and later the log states how many lines were dropped", async () => {
-  const sample = logging(FAR_TOO_MUCH, ["pipe", "pipe", "pipe"]);
-  sample.stdout.pause();
-  sample.stdin.end();
-  // A write that blocked would never end, because nothing is read before the process has logged everything.
-  const [grownMib] = (await once(sample.stderr, "data")) as [Buffer];
-  expect(Number(grownMib)).toBeLessThan(150);
+onlyInLongRun(() => {
+  test("a reader that stops costs bounded memory and blocks nothing, and later the log states how many lines were dropped", async () => {
+    const sample = logging(FAR_TOO_MUCH, ["pipe", "pipe", "pipe"]);
+    sample.stdout.pause();
+    sample.stdin.end();
+    // A write that blocked would never end, because nothing is read before the process has logged everything.
+    const [grownMib] = (await once(sample.stderr, "data")) as [Buffer];
+    expect(Number(grownMib)).toBeLessThan(150);
 
-  let next = 0;
-  let dropped = 0;
-  const later: string[] = [];
-  for await (const line of createInterface(sample.stdout)) {
-    const { event, n, lines } = JSON.parse(line);
-    if (next === 40_000) {
-      later.push(event);
-      continue;
+    let next = 0;
+    let dropped = 0;
+    const later: string[] = [];
+    for await (const line of createInterface(sample.stdout)) {
+      const { event, n, lines } = JSON.parse(line);
+      if (next === 40_000) {
+        later.push(event);
+        continue;
+      }
+      if (event === "log.lines_dropped") dropped += lines;
+      else expect(n).toBe(next);
+      next += event === "log.lines_dropped" ? lines : 1;
+      if (next === 40_000) sample.kill("SIGUSR2");
     }
-    if (event === "log.lines_dropped") dropped += lines;
-    else expect(n).toBe(next);
-    next += event === "log.lines_dropped" ? lines : 1;
-    if (next === 40_000) sample.kill("SIGUSR2");
-  }
-  expect(later).toEqual(["after"]);
-  expect(dropped).toBeGreaterThan(30_000);
+    expect(later).toEqual(["after"]);
+    expect(dropped).toBeGreaterThan(30_000);
+  });
 });

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { onlyInLongRun } from "../support/long-run.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -67,10 +66,8 @@ Skipped: 1. No reason is declared.
   expect(status).toBe(0);
 });
 
-onlyInLongRun(() => {
-  test("tests that -t does not select are not named as skipped", () => {
-    expect(run({}, "-t", "passes")).toMatchObject({ status: 0, last: DECLARED });
-  });
+test("tests that -t does not select are not named as skipped", () => {
+  expect(run({}, "-t", "passes")).toMatchObject({ status: 0, last: DECLARED });
 });
 
 test("with CI=true a missing program is an error that says what to install", () => {

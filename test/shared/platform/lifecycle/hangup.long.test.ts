@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
-import { sample } from "../../../support/long-run.ts";
 
 const redis = useRedis();
 const postern = usePostern();
@@ -21,7 +20,7 @@ const SERVICES: [ProcessKind, string[]][] = [
   ["operator", [...BIND, ...OPS]],
 ];
 
-test.each(sample(SERVICES))(
+test.each(SERVICES)(
   "postern %s handles each SIGHUP, goes on, and still exits with 0 on SIGTERM",
   async (name, args) => {
     postern.configure(tablesOf(name));
