@@ -91,7 +91,7 @@ describe("a runner's delivery becomes the result of its call:", () => {
     expect(await gateway.results.read(id)).toMatchObject({ body: Buffer.from("at last") });
   });
 
-  test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])(
+  test.each(sample(["DISCARDED", "REFUND_PENDING", "REFUNDED"]))(
     "and it is too late for a call that is %s",
     async (st) => {
       const id = await aCall({ st });

@@ -70,32 +70,29 @@ test("an output whose schema facilitators would refuse is left out, and the inpu
 });
 
 test.each(
-  sample(
+  sample([
+    ["of 2020-12", TEXT, { text: "a" }],
     [
-      ["of 2020-12", TEXT, { text: "a" }],
-      [
-        "that names its dialect",
-        { $schema: "https://json-schema.org/draft/2020-12/schema", ...TEXT },
-        { text: "a" },
-      ],
-      ["of draft-07", { $schema: DRAFT_07, ...TEXT }, { text: "a" }],
-      [
-        "with references in it",
-        {
-          $defs: {
-            text: { type: "string" },
-            any: { $anchor: "any", type: "array", items: { $ref: "#/$defs/text" } },
-          },
-          type: "object",
-          properties: { a: { $ref: "#any" }, next: { $ref: "#" } },
-          default: { $ref: "#/no/reference" },
-        },
-        { a: ["b"], next: { a: [] } },
-      ],
-      ["of a list", { type: "array", items: { type: "string" } }, ["a"]],
+      "that names its dialect",
+      { $schema: "https://json-schema.org/draft/2020-12/schema", ...TEXT },
+      { text: "a" },
     ],
-    2,
-  ),
+    ["of draft-07", { $schema: DRAFT_07, ...TEXT }, { text: "a" }],
+    [
+      "with references in it",
+      {
+        $defs: {
+          text: { type: "string" },
+          any: { $anchor: "any", type: "array", items: { $ref: "#/$defs/text" } },
+        },
+        type: "object",
+        properties: { a: { $ref: "#any" }, next: { $ref: "#" } },
+        default: { $ref: "#/no/reference" },
+      },
+      { a: ["b"], next: { a: [] } },
+    ],
+    ["of a list", { type: "array", items: { type: "string" } }, ["a"]],
+  ]),
 )("the official package accepts a schema %s, and reads the form of a body from it", (_what, schema, body) => {
   const found = discovery(schema, body);
   const bazaar = found?.bazaar as unknown as DiscoveryExtension;

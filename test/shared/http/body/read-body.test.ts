@@ -11,7 +11,7 @@ import { sendProblem } from "../../../../shared/http/problem.ts";
 import { AppError, toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const ends = useEnds();
 const MIB = 1024 * 1024;
@@ -50,29 +50,32 @@ test("an error thrown by onEnd after the last byte refuses the body", async () =
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
-test.each(
-  sample([
+onlyInLongRun(() => {
+  test.each([
     ["one chunk", 20_000],
     ["many chunks", MIB],
-  ]),
-)("a body of %s is free as soon as its reader lets it go, though the request waits on", async (_, bytes) => {
-  const bodies: WeakRef<Buffer>[] = [];
-  const readAndLetGo = async (req: IncomingMessage, res: ServerResponse) =>
-    void bodies.push(new WeakRef(await readBody(req, res, 2 * MIB)));
-  const free = new EventEmitter();
-  const address = await serve(async (req, res) => {
-    await readAndLetGo(req, res);
-    await once(free, "all");
-    return "let go";
-  });
-  const answers = Array.from({ length: 10 }, () =>
-    send(address, { path: "/", body: Buffer.alloc(bytes, "x") }),
+  ])(
+    "a body of %s is free as soon as its reader lets it go, though the request waits on",
+    async (_, bytes) => {
+      const bodies: WeakRef<Buffer>[] = [];
+      const readAndLetGo = async (req: IncomingMessage, res: ServerResponse) =>
+        void bodies.push(new WeakRef(await readBody(req, res, 2 * MIB)));
+      const free = new EventEmitter();
+      const address = await serve(async (req, res) => {
+        await readAndLetGo(req, res);
+        await once(free, "all");
+        return "let go";
+      });
+      const answers = Array.from({ length: 10 }, () =>
+        send(address, { path: "/", body: Buffer.alloc(bytes, "x") }),
+      );
+      await eventually("all are read", () => bodies.length === 10);
+      await eventually("none is kept", () => {
+        collect();
+        return bodies.every((body) => body.deref() === undefined);
+      });
+      free.emit("all");
+      for (const { text } of await Promise.all(answers)) expect(text).toBe("let go");
+    },
   );
-  await eventually("all are read", () => bodies.length === 10);
-  await eventually("none is kept", () => {
-    collect();
-    return bodies.every((body) => body.deref() === undefined);
-  });
-  free.emit("all");
-  for (const { text } of await Promise.all(answers)) expect(text).toBe("let go");
 });
