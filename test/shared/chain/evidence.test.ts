@@ -206,7 +206,7 @@ const BOTH_ORDERS = [
   ["transfer_first", { transferFirst: true, eventBetween: true }],
 ] as const;
 
-test.each(sample(BOTH_ORDERS))(
+test.each(sample(BOTH_ORDERS, 2))(
   "each payment of a batch has a transfer of its own, of a token with event_order %s that does %j",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
