@@ -42,19 +42,21 @@ const postern = usePostern(() => ({
 }));
 const here = runHereWith(postern);
 
-test.each([
+const OF_OPERATORS = [
   "status -o json",
+  "failed replay --all",
+  "payments reconcile --all",
   "calls list",
   "failed list",
-  "failed replay --all",
   "failed discard --all --dry-run --reason test",
   "jobs list",
   "rejected list",
   "rejected list --endpoint /hooks/github",
   "payments list",
   "refunds list",
-  "payments reconcile --all",
-])("postern %s needs no secret except that of Redis", async (line) => {
+];
+
+test.each(sample(OF_OPERATORS, 3))("postern %s needs no secret except that of Redis", async (line) => {
   const ran = await here(line.split(" "));
   expect(ran).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not set") });
 });
@@ -64,7 +66,7 @@ test("postern jobs pause and resume need no secret except that of Redis", async 
   expect(await here(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
 });
 
-test.each(["rates list", "payments audit --network eip155:1 --from-block 1", "refunds check"])(
+test.each(sample(["rates list", "payments audit --network eip155:1 --from-block 1", "refunds check"]))(
   "postern %s needs the credentials only of the chains or rates that it reads",
   async (line) => {
     const { code, stderr } = await here(line.split(" "));
@@ -131,11 +133,13 @@ onlyInLongRun(() => {
   });
 });
 
-test("an unused variable causes a warning at the start of a service, but not in a command", async () => {
-  const env = { POSTERN_LOGLEVEL: "warn" };
-  const warning = "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?";
-  expect((await here(["failed", "list"], env)).stderr).not.toContain("POSTERN_LOGLEVEL");
-  expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
+onlyInLongRun(() => {
+  test("an unused variable causes a warning at the start of a service, but not in a command", async () => {
+    const env = { POSTERN_LOGLEVEL: "warn" };
+    const warning = "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?";
+    expect((await here(["failed", "list"], env)).stderr).not.toContain("POSTERN_LOGLEVEL");
+    expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
+  });
 });
 
 test("a variable that other configurations may use causes a warning in config check, but not in a command for operators", async () => {

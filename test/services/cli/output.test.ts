@@ -8,7 +8,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { jsonLines, problemOf, usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere, runHereWith } from "./run-here.ts";
@@ -105,7 +105,7 @@ test("every command of the table has -o json and --quiet, except dev, a report a
   );
 });
 
-test.each(NAMES)(
+test.each(sample(NAMES, 6))(
   "`postern %s -o json` with an invalid command line exits with 2 and prints one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), "-o", "json", "--nope"]);
@@ -119,7 +119,11 @@ test.each(NAMES)(
   },
 );
 
-test.each(NAMES.filter((name) => !["quote", "receipt verify", "init", "send", "redis-acl"].includes(name)))(
+const CONFIGURED = NAMES.filter(
+  (name) => !["quote", "receipt verify", "init", "send", "redis-acl"].includes(name),
+);
+
+test.each(sample(CONFIGURED, 6))(
   "`postern %s -o json` without a configuration exits with 3 and prints one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "-o", "json"]);
@@ -184,7 +188,7 @@ test("with -o json each command prints only JSON on stdout, and a problem object
 });
 
 test("with --quiet each command that finds nothing prints only problems on stderr", async () => {
-  for (const name of ON_REDIS) {
+  for (const name of sample(ON_REDIS, 12)) {
     const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "--quiet"]);
     expect([name, ran.stdout]).toEqual([name, ""]);
     expect([name, ran.stderr === ""]).toEqual([name, ran.code === 0]);
@@ -290,23 +294,21 @@ onlyInLongRun(() => {
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(problemOf(ran)).toMatchObject({ code: "queue.unavailable", exit_code: 1 });
   });
-});
 
-test("a service with --quiet logs warnings, and no information", async () => {
-  postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" }, runner: { timeout_ms: 300 } } });
-  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0", "--quiet"]);
-  await producer.waitForEvent("redis.unreachable");
-  expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
-});
+  test("a service with --quiet logs warnings, and no information", async () => {
+    postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" }, runner: { timeout_ms: 300 } } });
+    const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0", "--quiet"]);
+    await producer.waitForEvent("redis.unreachable");
+    expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
+  });
 
-test("a service logs readable lines on a screen", needs("script"), async () => {
-  postern.configure({ webhooks: { endpoints: [] } });
-  const readable = await runOnScreen(["webhooks"], { columns: 80, env: { NO_COLOR: "1" } });
-  expect(readable).toMatchObject({ code: 3, shown: expect.stringContaining("service.failed") });
-  expect(readable.shown).not.toMatch(/^\{/m);
-});
+  test("a service logs readable lines on a screen", needs("script"), async () => {
+    postern.configure({ webhooks: { endpoints: [] } });
+    const readable = await runOnScreen(["webhooks"], { columns: 80, env: { NO_COLOR: "1" } });
+    expect(readable).toMatchObject({ code: 3, shown: expect.stringContaining("service.failed") });
+    expect(readable.shown).not.toMatch(/^\{/m);
+  });
 
-onlyInLongRun(() => {
   test("a service logs JSON lines on a screen with -o json", needs("script"), async () => {
     postern.configure({ webhooks: { endpoints: [] } });
     const { shown } = await runOnScreen(["webhooks", "-o", "json"], { columns: 80 });

@@ -10,6 +10,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { problemOf, usePostern } from "../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
+import { sample } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -142,7 +143,7 @@ function failSome(): Promise<string[]> {
   return calls.fail([{ id }, ...Array.from({ length: 11 }, () => ({}))]);
 }
 
-test.each<[what: string, code: string, reason: string, urlOfLast: () => string]>([
+const AT_URLS: [what: string, code: string, reason: string, urlOfLast: () => string][] = [
   ["away", "queue.unavailable", "Redis at 127.0.0.1:1 cannot be reached", () => "redis://127.0.0.1:1"],
   [
     "denied",
@@ -150,7 +151,9 @@ test.each<[what: string, code: string, reason: string, urlOfLast: () => string]>
     "Redis denies the user or the password",
     () => urlOfOperator().replace(/:[^:@]*@/, ":wrong@"),
   ],
-])(
+];
+
+test.each(sample(AT_URLS))(
   "with one partition %s, commands name it and do everything that needs no call of it",
   async (_, code, reason, urlOfLast) => {
     const ids = await failSome();
@@ -163,7 +166,7 @@ test.each<[what: string, code: string, reason: string, urlOfLast: () => string]>
   30_000,
 );
 
-test.each<[what: string, code: string, reason: string, spoil: (last: Partition) => Promise<unknown>]>([
+const SPOILT: [what: string, code: string, reason: string, spoil: (last: Partition) => Promise<unknown>][] = [
   [
     "emptied",
     "start.wrong_redis",
@@ -188,7 +191,9 @@ test.each<[what: string, code: string, reason: string, spoil: (last: Partition) 
     "Redis holds keys of an unknown layout",
     ({ keys }) => redis.client.set(keys.layout, "{}"),
   ],
-])(
+];
+
+test.each(sample(SPOILT))(
   "with one partition that is %s, commands name it and do everything that needs no call of it",
   async (_, code, reason, spoil) => {
     const ids = await failSome();

@@ -14,7 +14,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { runHere } from "./run-here.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -54,22 +54,24 @@ test("an unknown command exits with 2, without a stack trace", async () => {
   expect(stderr).not.toContain("    at ");
 });
 
-test("an invalid service id in the environment exits with 2, and the message names its variable", async () => {
-  const { code, stderr } = await postern.run(["webhooks"], { env: { POSTERN_SERVICE_ID: "x" } });
-  const name = "option '--service-id <n>' value 'x' from env 'POSTERN_SERVICE_ID'";
-  const problem = `error: ${name} is invalid: it must be an integer from 0 to 2^53-1; for example 7\n`;
-  expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
-});
-
-test("postern webhooks exits with 3 on an invalid configuration, and logs every problem", async () => {
-  postern.configure({
-    postern: { redis: { url: "http://nowhere" } },
-    webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
+onlyInLongRun(() => {
+  test("an invalid service id in the environment exits with 2, and the message names its variable", async () => {
+    const { code, stderr } = await postern.run(["webhooks"], { env: { POSTERN_SERVICE_ID: "x" } });
+    const name = "option '--service-id <n>' value 'x' from env 'POSTERN_SERVICE_ID'";
+    const problem = `error: ${name} is invalid: it must be an integer from 0 to 2^53-1; for example 7\n`;
+    expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
   });
-  const { code, stdout } = await postern.run(["webhooks"]);
-  expect(code).toBe(3);
-  for (const problem of ["redis.url", 'endpoint \\"a\\": path', 'endpoint \\"a\\": secret'])
-    expect(stdout).toContain(problem);
+
+  test("postern webhooks exits with 3 on an invalid configuration, and logs every problem", async () => {
+    postern.configure({
+      postern: { redis: { url: "http://nowhere" } },
+      webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
+    });
+    const { code, stdout } = await postern.run(["webhooks"]);
+    expect(code).toBe(3);
+    for (const problem of ["redis.url", 'endpoint \\"a\\": path', 'endpoint \\"a\\": secret'])
+      expect(stdout).toContain(problem);
+  });
 });
 
 test("postern webhooks serves until SIGTERM and exits with 0, with its metrics on the ops address", async () => {
@@ -160,20 +162,19 @@ onlyInLongRun(() => {
   );
 });
 
-test.each([
-  ["0", "must have a host and a port"],
-  ["localhost", "has no port"],
-  ["::1:9090", "must have its IPv6 address in brackets"],
-  ["http://127.0.0.1:9090", "is a URL or a path"],
-])(
-  "the listening address %s exits with 2, and the message says what it must be",
-  async (address, problem) => {
-    const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringContaining(
-        `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
-      ),
-    ]);
-  },
-);
+test.each(
+  sample([
+    ["0", "must have a host and a port"],
+    ["localhost", "has no port"],
+    ["::1:9090", "must have its IPv6 address in brackets"],
+    ["http://127.0.0.1:9090", "is a URL or a path"],
+  ]),
+)("the listening address %s exits with 2, and the message says what it must be", async (address, problem) => {
+  const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining(
+      `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
+    ),
+  ]);
+});

@@ -6,9 +6,11 @@ import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { runEitherWith } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
+const run = runEitherWith(postern);
 
 const tablesOf = (path: string): ConfigTables => ({
   postern: { drain_secs: 0, redis: { url: redis.url }, runner: { timeout_ms: 300 } },
@@ -29,7 +31,7 @@ test("postern reload says of each process whether it uses the new configuration,
     (await send(String(started?.["address"]), { path, body: "{}" })).status;
 
   writeConfig(postern.configDir, tablesOf("/second"));
-  const done = await postern.run(["reload", "--reason", "another path", "-o", "json"]);
+  const done = await run(["reload", "--reason", "another path", "-o", "json"]);
   expect(done.code, done.stderr).toBe(0);
   expect(jsonLines(done)).toMatchObject([
     { kind: "webhooks", state: "loaded", problem: null },
@@ -38,16 +40,14 @@ test("postern reload says of each process whether it uses the new configuration,
   expect([await status("/first"), await status("/second")]).toEqual([404, 202]);
 
   writeFileSync(join(postern.configDir, "webhooks.toml"), "endpoints = 3");
-  const refused = await postern.run(["reload"]);
+  const refused = await run(["reload"]);
   expect(refused.code).toBe(1);
   expect(refused.stdout).toMatch(
     /webhooks .*: the previous configuration is still in force .*webhooks\.toml:1/,
   );
   expect(refused.stdout).toMatch(/producer .*: the configuration is in force/);
   expect(await status("/second")).toBe(202);
-  expect((await postern.run(["status"])).stdout).toMatch(
-    /newest configuration is not in force: .*webhooks\.toml:1/,
-  );
+  expect((await run(["status"])).stdout).toMatch(/newest configuration is not in force: .*webhooks\.toml:1/);
 });
 
 test("with --watch a gateway follows its files, also if Kubernetes swaps the link to them", async () => {

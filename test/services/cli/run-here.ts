@@ -2,7 +2,8 @@ import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import type { Terminal } from "../../../services/cli/terminal.ts";
-import type { Postern } from "../../fixtures/postern.ts";
+import type { Postern, Ran } from "../../fixtures/postern.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 
 /** Receives each line of stdout and stderr as it is printed. */
 type OnLine = (line: string) => void;
@@ -59,6 +60,12 @@ export async function runHere(
     if (!(error instanceof CommanderError)) throw error;
   }
   return said;
+}
+
+/** Runs commands with the configuration of `postern`: in the long run as processes, and otherwise in this process. */
+export function runEitherWith(postern: Postern) {
+  return (args: readonly string[]): Promise<RanHere | Ran> =>
+    LONG_RUN ? postern.run(args) : runHereWith(postern)(args);
 }
 
 /** Runs commands in this process with the configuration of `postern`. */

@@ -6,7 +6,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun, sample } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -35,7 +35,7 @@ beforeEach(async () => {
   }
 });
 
-test.each([50, 80, 120, 200])(
+test.each(sample([50, 80, 120, 200]))(
   "on a screen of %i columns no line of `failed list` is wider, each id is complete, and no escape sequence remains",
   async (columns) => {
     const { code, stdout } = await here(["failed", "list"], {}, { columns });
@@ -78,14 +78,14 @@ describe("on a real screen", needs("script"), () => {
       };
       expect(await Promise.all([widest({}), widest({ COLUMNS: "60" })])).toEqual([100, 60]);
     });
-  });
 
-  test("words for outcomes have colours, and nothing else changes", async () => {
-    const coloured = await runOnScreen(["failed", "list"], { columns: 120 });
-    expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
-    const { stdout: plain } = await here(["failed", "list"], {}, { columns: 120 });
-    const ageless = (text: string) => text.replaceAll(/Z +\d+s /g, "Z ");
-    expect(ageless(stripVTControlCharacters(coloured.shown))).toBe(ageless(plain));
+    test("words for outcomes have colours, and nothing else changes", async () => {
+      const coloured = await runOnScreen(["failed", "list"], { columns: 120 });
+      expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
+      const { stdout: plain } = await here(["failed", "list"], {}, { columns: 120 });
+      const ageless = (text: string) => text.replaceAll(/Z +\d+s /g, "Z ");
+      expect(ageless(stripVTControlCharacters(coloured.shown))).toBe(ageless(plain));
+    });
   });
 
   test("a replay draws a bar that redraws its line and then one line with the outcome, without log lines", async () => {
@@ -103,7 +103,8 @@ describe("on a real screen", needs("script"), () => {
 });
 
 test("in a pipe nothing is cut or coloured, and the detail of a problem document is printed", async () => {
-  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env: { COLUMNS: "60" } });
+  const args = ["failed", "list", "--endpoint", "/a"];
+  const { stdout } = await (LONG_RUN ? postern.run(args, { env: { COLUMNS: "60" } }) : here(args));
   expect(stdout).toContain(`  runner.refused  422  [2J${DETAIL}\n`);
   expect(stdout).not.toContain('{"type"');
   expect(stdout).not.toMatch(CONTROL);

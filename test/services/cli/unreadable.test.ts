@@ -3,6 +3,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { builtEntry } from "../../../shared/dev/process.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "./run-here.ts";
 
@@ -16,17 +17,19 @@ function checkConfig(dir: string, env = "") {
   return { status, stderr };
 }
 
-test("a configuration directory with unreadable files is refused, and does not count as empty", () => {
-  const dir = tempDir();
-  writeFileSync(join(dir, "postern.toml"), "drain_secs = 1\n");
-  chmodSync(dir, 0o744);
-  if (process.getuid?.() !== 0) chmodSync(dir, 0o444);
-  const { status, stderr } = checkConfig(dir);
-  chmodSync(dir, 0o755);
-  expect([status, stderr]).toEqual([
-    3,
-    expect.stringContaining(`${dir}/postern.toml: cannot be read (EACCES`),
-  ]);
+onlyInLongRun(() => {
+  test("a configuration directory with unreadable files is refused, and does not count as empty", () => {
+    const dir = tempDir();
+    writeFileSync(join(dir, "postern.toml"), "drain_secs = 1\n");
+    chmodSync(dir, 0o744);
+    if (process.getuid?.() !== 0) chmodSync(dir, 0o444);
+    const { status, stderr } = checkConfig(dir);
+    chmodSync(dir, 0o755);
+    expect([status, stderr]).toEqual([
+      3,
+      expect.stringContaining(`${dir}/postern.toml: cannot be read (EACCES`),
+    ]);
+  });
 });
 
 test("a variable of the environment that is not UTF-8 is refused, as a secret and as one of the program's own", async () => {
@@ -48,9 +51,11 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
   });
 });
 
-test("a body argument that is not UTF-8 is refused, with the advice to use a file", () => {
-  const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --gateway http://127.0.0.1:1 --dry-run --body`;
-  expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
-    /the body contains U\+FFFD.*pass its bytes in a file/,
-  );
+onlyInLongRun(() => {
+  test("a body argument that is not UTF-8 is refused, with the advice to use a file", () => {
+    const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --gateway http://127.0.0.1:1 --dry-run --body`;
+    expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
+      /the body contains U\+FFFD.*pass its bytes in a file/,
+    );
+  });
 });

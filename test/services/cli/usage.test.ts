@@ -4,13 +4,14 @@ import { ProgramCommand } from "../../../services/cli/command.ts";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { runHere } from "./run-here.ts";
 
 const ID = `c_${"0".repeat(32)}`;
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 const RESOLVE = `payments resolve ${ID}`;
 
-test.each([
+const INVALID = [
   "nope",
   "webhooks --nope",
   "webhooks --service-id -1",
@@ -69,11 +70,16 @@ test.each([
   "tail --outcome lost",
   "tail --origin mail",
   "tail --call c_1",
-])("postern %s is refused with exit code 2, and nothing is started", async (line) => {
-  const refused = await runHere(line.split(" "));
-  expect(refused).toMatchObject({ code: 2, stdout: "" });
-  expect(refused.stderr).toMatch(/^error: /);
-});
+];
+
+test.each(sample(INVALID, 12))(
+  "postern %s is refused with exit code 2, and nothing is started",
+  async (line) => {
+    const refused = await runHere(line.split(" "));
+    expect(refused).toMatchObject({ code: 2, stdout: "" });
+    expect(refused.stderr).toMatch(/^error: /);
+  },
+);
 
 test.each([
   [
@@ -107,22 +113,24 @@ test.each([
 /** Matches a sentence that says what a value must be, with an example or all choices. */
 const HAS_EXAMPLE = /^it .*(for example|such as|must be one of) ./;
 
-test("each option with a special format names itself and gives an example if its value is invalid", async () => {
-  const program = buildProgram({ version: "0", env: {} } as Surroundings);
-  const wordsOf = (command: Command): string[] =>
-    command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
-  const tried: string[] = [];
-  for (const command of leavesOf(program))
-    for (const { long, flags, parseArg } of command.options) {
-      if (parseArg === undefined) continue;
-      const { code, stderr } = await runHere([...wordsOf(command), long ?? "", "!*"]);
-      const begins = `error: option '${flags}' value '!*' is invalid: `;
-      expect([code, stderr]).toEqual([2, expect.stringMatching(/\n$/)]);
-      expect(stderr.slice(0, begins.length)).toBe(begins);
-      expect(stderr.slice(begins.length).split("\n")[0]).toMatch(HAS_EXAMPLE);
-      tried.push(flags);
-    }
-  expect(tried.length).toBeGreaterThan(50);
+onlyInLongRun(() => {
+  test("each option with a special format names itself and gives an example if its value is invalid", async () => {
+    const program = buildProgram({ version: "0", env: {} } as Surroundings);
+    const wordsOf = (command: Command): string[] =>
+      command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
+    const tried: string[] = [];
+    for (const command of leavesOf(program))
+      for (const { long, flags, parseArg } of command.options) {
+        if (parseArg === undefined) continue;
+        const { code, stderr } = await runHere([...wordsOf(command), long ?? "", "!*"]);
+        const begins = `error: option '${flags}' value '!*' is invalid: `;
+        expect([code, stderr]).toEqual([2, expect.stringMatching(/\n$/)]);
+        expect(stderr.slice(0, begins.length)).toBe(begins);
+        expect(stderr.slice(begins.length).split("\n")[0]).toMatch(HAS_EXAMPLE);
+        tried.push(flags);
+      }
+    expect(tried.length).toBeGreaterThan(50);
+  });
 });
 
 test.each([

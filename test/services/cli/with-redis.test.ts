@@ -3,7 +3,7 @@ import { unconfigured } from "../../../services/cli/with-redis.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
-import { runHere, runHereWith } from "./run-here.ts";
+import { runEitherWith, runHere, runHereWith } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
@@ -16,7 +16,10 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
     ["failed", "list"],
     ["failed", "replay", "--all"],
   ];
-  for (const ran of await Promise.all([postern.run(["status"]), ...lines.map((args) => here(args))])) {
+  for (const ran of await Promise.all([
+    runEitherWith(postern)(["status"]),
+    ...lines.map((args) => here(args)),
+  ])) {
     expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),

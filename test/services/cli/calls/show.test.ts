@@ -5,13 +5,15 @@ import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { WORK } from "../../../support/results.ts";
-import { runHere } from "../run-here.ts";
+import { runEitherWith, runHere } from "../run-here.ts";
 
 const payments = usePayments();
 const fixture = useFailedCalls({ redis: payments.redis, fresh: "file" });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
+const run = runEitherWith(postern);
 const show = (id: string, ...args: string[]) =>
   runHere(["calls", "show", id, ...args, "--config-dir", postern.configDir]);
 
@@ -19,7 +21,7 @@ const TIME = String.raw`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
 
 test("postern calls show prints the life of a failed call as a timeline, with its facts", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("hello") }]);
-  const ran = await postern.run(["calls", "show", id]);
+  const ran = await run(["calls", "show", id]);
   expect([ran.code, ran.stderr]).toEqual([0, ""]);
   const lines = [
     `call +${id}`,
@@ -48,33 +50,35 @@ test("postern calls show prints the life of a failed call as a timeline, with it
   for (const [i, line] of lines.entries()) expect(printed[i]).toMatch(new RegExp(`^${line}$`));
 });
 
-test("postern calls show says who replayed or discarded a call and why, with the attempts of all replays", async () => {
-  const [id = ""] = await fixture.fail([{}], "runner.failed", "500 no");
-  await fixture.replay(await fixture.find(id), { selection: "by id", reason: "the database\nis back" });
-  const waits = (await show(id)).stdout;
-  expect(waits).toMatch(/attempts +3 \(1 replay\)\n/);
-  expect(waits).toMatch(/attempt failed +attempt 3: runner\.failed: 500 no/);
-  fixture.runnerAnswers("runner.failed", "500 still no");
-  await fixture.startProducer();
-  await eventually("it has failed again", () => fixture.calls.find(id));
-  await fixture.stopProducer();
-  fixture.runnerAnswers();
-  await fixture.discard(await fixture.find(id), { selection: "by id", reason: "sent twice" });
-  const { stdout } = await show(id);
-  const attempt = (n: number, reason: string) =>
-    String.raw`attempt failed  attempt ${n}: runner\.failed: ${reason} \(producer .+\)`;
-  const failed = (reason: string) => String.raw`failed          runner\.failed: ${reason}`;
-  const lines = [
-    ...[1, 2, 3].map((n) => attempt(n, "500 no")),
-    failed("500 no"),
-    "replayed        by tester@fixture: the database is back",
-    ...[4, 5, 6].map((n) => attempt(n, "500 still no")),
-    failed("500 still no"),
-    "discarded       by tester@fixture: sent twice",
-  ];
-  const timeline = (stdout.split("timeline\n")[1] ?? "").trimEnd().split("\n");
-  expect(timeline).toHaveLength(lines.length);
-  for (const [i, line] of lines.entries()) expect(timeline[i]).toMatch(new RegExp(`^  ${TIME}  ${line}$`));
+onlyInLongRun(() => {
+  test("postern calls show says who replayed or discarded a call and why, with the attempts of all replays", async () => {
+    const [id = ""] = await fixture.fail([{}], "runner.failed", "500 no");
+    await fixture.replay(await fixture.find(id), { selection: "by id", reason: "the database\nis back" });
+    const waits = (await show(id)).stdout;
+    expect(waits).toMatch(/attempts +3 \(1 replay\)\n/);
+    expect(waits).toMatch(/attempt failed +attempt 3: runner\.failed: 500 no/);
+    fixture.runnerAnswers("runner.failed", "500 still no");
+    await fixture.startProducer();
+    await eventually("it has failed again", () => fixture.calls.find(id));
+    await fixture.stopProducer();
+    fixture.runnerAnswers();
+    await fixture.discard(await fixture.find(id), { selection: "by id", reason: "sent twice" });
+    const { stdout } = await show(id);
+    const attempt = (n: number, reason: string) =>
+      String.raw`attempt failed  attempt ${n}: runner\.failed: ${reason} \(producer .+\)`;
+    const failed = (reason: string) => String.raw`failed          runner\.failed: ${reason}`;
+    const lines = [
+      ...[1, 2, 3].map((n) => attempt(n, "500 no")),
+      failed("500 no"),
+      "replayed        by tester@fixture: the database is back",
+      ...[4, 5, 6].map((n) => attempt(n, "500 still no")),
+      failed("500 still no"),
+      "discarded       by tester@fixture: sent twice",
+    ];
+    const timeline = (stdout.split("timeline\n")[1] ?? "").trimEnd().split("\n");
+    expect(timeline).toHaveLength(lines.length);
+    for (const [i, line] of lines.entries()) expect(timeline[i]).toMatch(new RegExp(`^  ${TIME}  ${line}$`));
+  });
 });
 
 test("postern calls show -o json prints the same data as one object, without the body", async () => {
@@ -110,18 +114,20 @@ test("postern calls show --body-only also prints the bytes of a waiting call, wh
   expect(ended.stderr).toContain("its body is not kept; the call is injected");
 });
 
-test("postern calls show says since when and until when a call is delayed", async () => {
-  const failedAt = new Date(Date.now() - 500);
-  const id = await fixture.add({ acceptedAt: Date.now() - 3_600_000 });
-  const backend = openBackends(fixture.redis.partition, WORK)("webhook/7/1");
-  await backend.fetch("worker:1", { bytes: undefined, alone: false });
-  const failed = { at: failedAt.getTime(), code: "runner.failed", reason: "500 no", worker: "w" };
-  await fixture.records.attemptFailed({ id, queue: "webhook/7/1", take: 1 }, failed, 1);
-  await backend.moveToDelayed(id, Date.now(), 60_000, "worker:1", {});
-  const state = /^state +(.*)$/m.exec((await show(id)).stdout)?.[1];
-  expect(state).toMatch(
-    new RegExp(String.raw`^delayed since ${failedAt.toISOString()} \(\d+s ago\) until ${TIME} \(.+\)$`),
-  );
+onlyInLongRun(() => {
+  test("postern calls show says since when and until when a call is delayed", async () => {
+    const failedAt = new Date(Date.now() - 500);
+    const id = await fixture.add({ acceptedAt: Date.now() - 3_600_000 });
+    const backend = openBackends(fixture.redis.partition, WORK)("webhook/7/1");
+    await backend.fetch("worker:1", { bytes: undefined, alone: false });
+    const failed = { at: failedAt.getTime(), code: "runner.failed", reason: "500 no", worker: "w" };
+    await fixture.records.attemptFailed({ id, queue: "webhook/7/1", take: 1 }, failed, 1);
+    await backend.moveToDelayed(id, Date.now(), 60_000, "worker:1", {});
+    const state = /^state +(.*)$/m.exec((await show(id)).stdout)?.[1];
+    expect(state).toMatch(
+      new RegExp(String.raw`^delayed since ${failedAt.toISOString()} \(\d+s ago\) until ${TIME} \(.+\)$`),
+    );
+  });
 });
 
 test("postern calls show prints the life of a paid call, and the bytes of its result", async () => {

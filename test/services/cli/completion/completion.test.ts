@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { completionScript, type Shell } from "../../../../services/cli/completion/scripts.ts";
 import { buildProgram } from "../../../../services/cli/program.ts";
 import type { Surroundings } from "../../../../services/cli/program-deps.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
@@ -51,37 +52,39 @@ test("bash completes commands, options and their values", () => {
     expect([words, completedBy("bash", file, words).sort()]).toEqual([words, completed]);
 });
 
-test("zsh completes commands, options and their values", needs("zsh"), () => {
-  const file = join(tempDir(), "script");
-  const fake = `compdef() { : }
-_describe() { print -rl -- \${found%%:*} }
-_files() { : }
-compadd() { shift; print -rl -- "$@" }
-`;
-  const ask = `words=(postern "$@"); CURRENT=$#words; _postern`;
-  writeFileSync(file, `${fake}${completionScript("zsh", program)}\n${ask}\n`);
-  for (const [words, completed] of LINES) {
-    const begun = completedBy(pathOf("zsh"), file, words).filter((each) =>
-      each.startsWith(words.at(-1) ?? ""),
-    );
-    const shown = words.at(-1) === "" ? begun.filter((each) => completed.includes(each)) : begun;
-    expect([words, shown.sort()]).toEqual([words, completed]);
-  }
-});
+onlyInLongRun(() => {
+  test("zsh completes commands, options and their values", needs("zsh"), () => {
+    const file = join(tempDir(), "script");
+    const fake = `compdef() { : }
+  _describe() { print -rl -- \${found%%:*} }
+  _files() { : }
+  compadd() { shift; print -rl -- "$@" }
+  `;
+    const ask = `words=(postern "$@"); CURRENT=$#words; _postern`;
+    writeFileSync(file, `${fake}${completionScript("zsh", program)}\n${ask}\n`);
+    for (const [words, completed] of LINES) {
+      const begun = completedBy(pathOf("zsh"), file, words).filter((each) =>
+        each.startsWith(words.at(-1) ?? ""),
+      );
+      const shown = words.at(-1) === "" ? begun.filter((each) => completed.includes(each)) : begun;
+      expect([words, shown.sort()]).toEqual([words, completed]);
+    }
+  });
 
-test("fish completes commands, options and their values", needs("fish"), () => {
-  const file = scriptWith("fish", `complete -C "postern $argv" | string replace -r '\\t.*' ''`);
-  for (const [words, completed] of LINES) {
-    if (words.at(-1) === "" && completed.length === 0) continue;
-    const { stdout } = spawnSync(pathOf("fish"), ["--no-config", file, words.join(" ")], {
-      encoding: "utf8",
-    });
-    const shown = stdout.split("\n").filter((line) => line !== "");
-    expect([words, shown.sort()]).toEqual([
-      words,
-      expect.arrayContaining(completed.filter((each) => !each.startsWith("--help"))),
-    ]);
-  }
+  test("fish completes commands, options and their values", needs("fish"), () => {
+    const file = scriptWith("fish", `complete -C "postern $argv" | string replace -r '\\t.*' ''`);
+    for (const [words, completed] of LINES) {
+      if (words.at(-1) === "" && completed.length === 0) continue;
+      const { stdout } = spawnSync(pathOf("fish"), ["--no-config", file, words.join(" ")], {
+        encoding: "utf8",
+      });
+      const shown = stdout.split("\n").filter((line) => line !== "");
+      expect([words, shown.sort()]).toEqual([
+        words,
+        expect.arrayContaining(completed.filter((each) => !each.startsWith("--help"))),
+      ]);
+    }
+  });
 });
 
 test.each(["bash", "zsh", "fish"] as const)(

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { sample } from "../../../support/long-run.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
@@ -25,7 +26,7 @@ const COMMANDS = [
   "rejected list",
 ];
 
-test.each(COMMANDS)("postern %s with an unknown path suggests a similar one", async (command) => {
+test.each(sample(COMMANDS, 2))("postern %s with an unknown path suggests a similar one", async (command) => {
   for (const path of ["/Hooks/acme", "/hooks/acme/", "/hooks/%61cme", "/hooks/acne"])
     expect(await here(command, path)).toMatchObject({
       code: 2,
@@ -33,7 +34,7 @@ test.each(COMMANDS)("postern %s with an unknown path suggests a similar one", as
     });
 });
 
-test.each(COMMANDS)(
+test.each(sample(COMMANDS))(
   "postern %s compares the path with the endpoints that the console knows",
   async (command) => {
     const { address } = await console.start({ configDir: postern.configDir });
@@ -50,14 +51,14 @@ test.each(COMMANDS)(
   },
 );
 
-test.each(COMMANDS)(
+test.each(sample(COMMANDS))(
   "postern %s with the path of an endpoint without such calls succeeds",
   async (command) => {
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0 });
   },
 );
 
-test.each(COMMANDS)(
+test.each(sample(COMMANDS))(
   "postern %s with a path works without webhooks.toml, and with an invalid one",
   async (command) => {
     postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });

@@ -31,7 +31,6 @@ import { runHere } from "../run-here.ts";
 const redis = useRedis();
 const postern = usePostern();
 const ends = useEnds();
-const devnet = useDevnet();
 beforeEach(() => redis.client.flushdb());
 
 const newDir = () => join(tempDir(), "config");
@@ -238,28 +237,29 @@ onlyInLongRun(() => {
     expect((await deliver(secret)).status).toBe(202);
     expect((await deliver("another")).status).toBe(401);
   });
-});
 
-test("a gateway with a configuration of postern init sells its job for the tokens of a devnet", async () => {
-  const dir = newDir();
-  const args = ["init", dir, "--yes", "--accept", "payments", "--redis-url", redis.url];
-  expect(await runHere(args)).toMatchObject({ code: 0 });
-  const path = join(dir, "x402.toml");
-  const text = readFileSync(path, "utf8");
-  writeFileSync(
-    path,
-    text
-      .replace("http://127.0.0.1:8546", devnet.facilitatorUrl)
-      .replace("http://127.0.0.1:8545", devnet.rpcUrl),
-  );
-  const bind = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
-  const gateway = postern.start(["x402", "--config-dir", dir, ...bind]);
-  const { address } = await gateway.waitForEvent("service.started");
-  const answer = await fetch(`http://${address}/x402/jobs/0/1/price`);
-  expect([answer.status, await answer.json()]).toMatchObject([
-    200,
-    { settlement_options: [{ amount: "50000" }], price_wei: "50000000000000000" },
-  ]);
+  const devnet = useDevnet();
+  test("a gateway with a configuration of postern init sells its job for the tokens of a devnet", async () => {
+    const dir = newDir();
+    const args = ["init", dir, "--yes", "--accept", "payments", "--redis-url", redis.url];
+    expect(await runHere(args)).toMatchObject({ code: 0 });
+    const path = join(dir, "x402.toml");
+    const text = readFileSync(path, "utf8");
+    writeFileSync(
+      path,
+      text
+        .replace("http://127.0.0.1:8546", devnet.facilitatorUrl)
+        .replace("http://127.0.0.1:8545", devnet.rpcUrl),
+    );
+    const bind = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+    const gateway = postern.start(["x402", "--config-dir", dir, ...bind]);
+    const { address } = await gateway.waitForEvent("service.started");
+    const answer = await fetch(`http://${address}/x402/jobs/0/1/price`);
+    expect([answer.status, await answer.json()]).toMatchObject([
+      200,
+      { settlement_options: [{ amount: "50000" }], price_wei: "50000000000000000" },
+    ]);
+  });
 });
 
 test("postern init asks its questions at a real terminal", needs("script"), async () => {

@@ -4,6 +4,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, QUICK_ROUND_MS } from "../../../fixtures/x402.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { dropOf } from "../../../support/made-payment.ts";
 import { authorizationIn } from "../../../support/sign-payment.ts";
 import { runHereWith } from "../run-here.ts";
@@ -104,34 +105,38 @@ test("while a payment is being settled, its request is answered that the call is
   await expectRefundCase(id);
 });
 
-test("a payment in review whose body was dropped can still be resolved: declared settled it is due as a refund, declared void it is over", async () => {
-  const nonce = await payments.payOnChain();
-  const id = await payments.claim({ nonce });
-  await payments.gateway.journal.markForReview(id, "the node lacks logs");
-  expect(await drop(id)).toMatchObject({ code: 0 });
-  const transfers = await devnet.chain.transfers(devnet.seller);
-  const transaction = String(transfers.find((each) => each.nonce === nonce)?.transaction);
-  const settled = ["--settled", "--transaction", transaction, "--reason", "seen"];
-  expect(await run(["payments", "resolve", id, ...settled])).toMatchObject({ code: 0 });
-  expect(await find(id)).toMatchObject({ state: "DISCARDED", effect: "none" });
-  expect(await payments.gateway.waiting()).toEqual([]);
-  expect((await run(["refunds", "list", "-o", "json"])).stdout).toContain(id);
+onlyInLongRun(() => {
+  test("a payment in review whose body was dropped can still be resolved: declared settled it is due as a refund, declared void it is over", async () => {
+    const nonce = await payments.payOnChain();
+    const id = await payments.claim({ nonce });
+    await payments.gateway.journal.markForReview(id, "the node lacks logs");
+    expect(await drop(id)).toMatchObject({ code: 0 });
+    const transfers = await devnet.chain.transfers(devnet.seller);
+    const transaction = String(transfers.find((each) => each.nonce === nonce)?.transaction);
+    const settled = ["--settled", "--transaction", transaction, "--reason", "seen"];
+    expect(await run(["payments", "resolve", id, ...settled])).toMatchObject({ code: 0 });
+    expect(await find(id)).toMatchObject({ state: "DISCARDED", effect: "none" });
+    expect(await payments.gateway.waiting()).toEqual([]);
+    expect((await run(["refunds", "list", "-o", "json"])).stdout).toContain(id);
 
-  const other = await payments.claimForReview();
-  expect(await drop(other)).toMatchObject({ code: 0 });
-  expect(await run(["payments", "resolve", other, "--void", "--reason", "seen"])).toMatchObject({ code: 0 });
-  expect((await find(other))?.state).toBe("VOID");
-});
+    const other = await payments.claimForReview();
+    expect(await drop(other)).toMatchObject({ code: 0 });
+    expect(await run(["payments", "resolve", other, "--void", "--reason", "seen"])).toMatchObject({
+      code: 0,
+    });
+    expect((await find(other))?.state).toBe("VOID");
+  });
 
-test("only the body of a payment with an unknown outcome can be dropped, and only once", async () => {
-  const bought = await payments.buy();
-  const ran = await drop(bought);
-  expect(ran.code).toBe(1);
-  expect(ran.stderr).toContain(
-    `${bought} is queued: only the body of a payment that is settling or in review can be dropped`,
-  );
-  expect((await find(bought))?.call).toBeDefined();
-  const { id } = await unsettled();
-  for (let each = 0; each < 2; each++) expect(await drop(id)).toMatchObject({ code: 0 });
-  expect(await audited()).toHaveLength(1);
+  test("only the body of a payment with an unknown outcome can be dropped, and only once", async () => {
+    const bought = await payments.buy();
+    const ran = await drop(bought);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain(
+      `${bought} is queued: only the body of a payment that is settling or in review can be dropped`,
+    );
+    expect((await find(bought))?.call).toBeDefined();
+    const { id } = await unsettled();
+    for (let each = 0; each < 2; each++) expect(await drop(id)).toMatchObject({ code: 0 });
+    expect(await audited()).toHaveLength(1);
+  });
 });

@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
-import { runHere } from "../run-here.ts";
+import { runEitherWith, runHere } from "../run-here.ts";
 
 const payments = usePayments();
+const run = runEitherWith(payments.postern);
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 
 async function listed(...args: string[]): Promise<unknown[]> {
@@ -36,7 +37,7 @@ test("postern payments list shows the newest first, and filters by state, payer,
   await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
   await journal.markForReview(review, "spent");
   const all = [review, voided, disputed, other];
-  const ran = await payments.postern.run(["payments", "list", "-o", "json"]);
+  const ran = await run(["payments", "list", "-o", "json"]);
   expect([ran.code, jsonLines(ran).map((line) => line["call_id"])]).toEqual([0, all]);
   const [since, until] = ["1970-01-01T00:00:02", "1970-01-01T00:00:03"];
   const picked: [string[], string[]][] = [

@@ -65,15 +65,18 @@ onlyInLongRun(() => {
     const after = await audit();
     expect([after.code, after.stdout]).toEqual([0, expect.stringContaining("1 matched, 0 orphans")]);
   });
-});
 
-test("a transaction that pays another permit does not resolve a review", async () => {
-  const { id } = await wrapped();
-  const other = await permit2Payment(payments.gateway, { payer: payments.payer });
-  const transaction = await devnet.chain.permit2.settle(other.signed);
-  const args = ["--settled", "--transaction", transaction, "--reason", "x"];
-  const refused = await run(["payments", "resolve", id, ...args]);
-  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("does not pay for this call")]);
+  test("a transaction that pays another permit does not resolve a review", async () => {
+    const { id } = await wrapped();
+    const other = await permit2Payment(payments.gateway, { payer: payments.payer });
+    const transaction = await devnet.chain.permit2.settle(other.signed);
+    const args = ["--settled", "--transaction", transaction, "--reason", "x"];
+    const refused = await run(["payments", "resolve", id, ...args]);
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("does not pay for this call"),
+    ]);
+  });
 });
 
 test("payments that were settled before they arrived are listed with the transaction, and that it has paid", async () => {

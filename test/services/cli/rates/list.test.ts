@@ -15,7 +15,8 @@ import { usePostern } from "../../../fixtures/postern.ts";
 import { SALE_UNSERVED, useRateSources } from "../../../fixtures/rate-sources.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
-import { runHere } from "../run-here.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
+import { runEitherWith, runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
@@ -67,7 +68,7 @@ async function shareOnce(): Promise<void> {
 
 test("postern rates list shows fixed rates without Redis", async () => {
   configure({}, "redis://127.0.0.1:1");
-  expect(await postern.run(["rates", "list"])).toMatchObject({
+  expect(await runEitherWith(postern)(["rates", "list"])).toMatchObject({
     code: 0,
     stdout:
       "USDC (eip155:8453): 3200 per native coin\n  fixed in x402.toml; without limits; the token is accepted\n",
@@ -130,37 +131,42 @@ test("postern rates list prints the same through the console as from Redis, exce
   });
 });
 
-test("postern rates list exits with 1 for a rate that is too old", async () => {
-  configure({ rate_per_native_unit: chainlink(), max_rate_age_secs: 901 });
-  await shareOnce();
-  for (const key of await redis.client.keys("{postern}:rate:*"))
-    await redis.client.hincrby(key, "read_at", -902_000);
-  const { code, stdout } = await rates();
-  expect([code, stdout]).toEqual([
-    1,
-    expect.stringMatching(/no rate\n.*the token is NOT ACCEPTED\n {2}3200 is older than max_rate_age_secs/),
-  ]);
-});
+onlyInLongRun(() => {
+  test("postern rates list exits with 1 for a rate that is too old", async () => {
+    configure({ rate_per_native_unit: chainlink(), max_rate_age_secs: 901 });
+    await shareOnce();
+    for (const key of await redis.client.keys("{postern}:rate:*"))
+      await redis.client.hincrby(key, "read_at", -902_000);
+    const { code, stdout } = await rates();
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(/no rate\n.*the token is NOT ACCEPTED\n {2}3200 is older than max_rate_age_secs/),
+    ]);
+  });
 
-test("postern rates list says when and why the last read failed, for a rate that is still valid and for one that is not", async () => {
-  configure({ rate_per_native_unit: chainlink() });
-  const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
-  const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
-  const shared = createSharedValue(redis.partition, token!);
-  const { now } = await shared.takeDue();
-  await shared.failed(now, "latestRoundData: status 500");
-  const failed = /^ {2}last read failed \d+\.\d s ago: latestRoundData: status 500$/m;
-  const unread = await rates();
-  expect([unread.code, unread.stdout]).toEqual([1, expect.stringMatching(failed)]);
-  await shared.put("3200", now + 1);
-  expect((await rates()).stdout).not.toContain("last read failed");
-  await shared.failed(now + 2, "latestRoundData: status 500");
-  const [used, json] = [await rates(), await rates("-o", "json")];
-  expect([used.code, used.stdout]).toEqual([0, expect.stringMatching(failed)]);
-  expect(JSON.parse(json.stdout)).toMatchObject({
-    rates: [
-      { offered: true, last_failure: { reason: "latestRoundData: status 500", age_ms: expect.any(Number) } },
-    ],
+  test("postern rates list says when and why the last read failed, for a rate that is still valid and for one that is not", async () => {
+    configure({ rate_per_native_unit: chainlink() });
+    const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
+    const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
+    const shared = createSharedValue(redis.partition, token!);
+    const { now } = await shared.takeDue();
+    await shared.failed(now, "latestRoundData: status 500");
+    const failed = /^ {2}last read failed \d+\.\d s ago: latestRoundData: status 500$/m;
+    const unread = await rates();
+    expect([unread.code, unread.stdout]).toEqual([1, expect.stringMatching(failed)]);
+    await shared.put("3200", now + 1);
+    expect((await rates()).stdout).not.toContain("last read failed");
+    await shared.failed(now + 2, "latestRoundData: status 500");
+    const [used, json] = [await rates(), await rates("-o", "json")];
+    expect([used.code, used.stdout]).toEqual([0, expect.stringMatching(failed)]);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      rates: [
+        {
+          offered: true,
+          last_failure: { reason: "latestRoundData: status 500", age_ms: expect.any(Number) },
+        },
+      ],
+    });
   });
 });
 

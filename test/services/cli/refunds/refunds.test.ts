@@ -317,27 +317,26 @@ onlyInLongRun(() => {
     await devnet.chain.mine(119);
     expect((await check()).closed).toHaveLength(1);
   });
-});
 
-test("two refunds of one amount to one payer need two transfers, even with many concurrent checks", async () => {
-  const ids = await buyCalls(3);
-  await exportRefunds(ids[0] as string);
-  await exportRefunds(ids[1] as string, ids[2] as string);
-  const first = await payBack();
-  const closed = async () => (await Promise.all([check(), check(), check()])).flatMap((each) => each.closed);
-  expect(await closed()).toMatchObject([{ transaction: first }]);
-  expect(await closed()).toEqual([]);
-  const second = await payBack();
-  expect(await closed()).toMatchObject([{ transaction: second }]);
-  await payBack();
-  await payBack();
-  expect(await closed()).toHaveLength(1);
-  expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUNDED", "REFUNDED", "REFUNDED"]);
-  for (const key of await redis.client.keys("{postern}:refund:*"))
-    expect(await redis.client.pttl(key)).toBeGreaterThan(0);
-});
+  test("two refunds of one amount to one payer need two transfers, even with many concurrent checks", async () => {
+    const ids = await buyCalls(3);
+    await exportRefunds(ids[0] as string);
+    await exportRefunds(ids[1] as string, ids[2] as string);
+    const first = await payBack();
+    const closed = async () =>
+      (await Promise.all([check(), check(), check()])).flatMap((each) => each.closed);
+    expect(await closed()).toMatchObject([{ transaction: first }]);
+    expect(await closed()).toEqual([]);
+    const second = await payBack();
+    expect(await closed()).toMatchObject([{ transaction: second }]);
+    await payBack();
+    await payBack();
+    expect(await closed()).toHaveLength(1);
+    expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUNDED", "REFUNDED", "REFUNDED"]);
+    for (const key of await redis.client.keys("{postern}:refund:*"))
+      expect(await redis.client.pttl(key)).toBeGreaterThan(0);
+  });
 
-onlyInLongRun(() => {
   test("a transfer that was sent before a case was exported does not close it, even if it came after another case's export", async () => {
     const [first = "", second = ""] = await buyCalls(2);
     await exportRefunds(first);
@@ -348,17 +347,15 @@ onlyInLongRun(() => {
     expect((await check()).closed).toEqual([]);
     expect(await stateOf(second)).toBe("REFUND_PENDING");
   });
-});
 
-test("a call whose record does not say whether it had an effect counts as one that may have had one", async () => {
-  const id = await payments.buy();
-  await redis.client.hdel(keys.record(id), "unsure");
-  await payments.startProducer(refuse);
-  await until([id], "FAILED");
-  expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
-});
+  test("a call whose record does not say whether it had an effect counts as one that may have had one", async () => {
+    const id = await payments.buy();
+    await redis.client.hdel(keys.record(id), "unsure");
+    await payments.startProducer(refuse);
+    await until([id], "FAILED");
+    expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
+  });
 
-onlyInLongRun(() => {
   test("a report of refunds is a table for bookkeeping, the same from Redis and through the console, and exports nothing", async () => {
     const [id = ""] = await buyCalls();
     const here = await run("report");
@@ -623,41 +620,43 @@ onlyInLongRun(() => {
   });
 });
 
-type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
+onlyInLongRun(() => {
+  type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
 
-/** Returns the surplus refunds in an audit of all blocks from this one on. Expects no other findings. */
-async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
-  const ran = await pay("audit", "--from-block", String(block), "-o", "json");
-  const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
-  const [{ surplus_refunds: surplus }] = tokens;
-  expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
-  return surplus;
-}
+  /** Returns the surplus refunds in an audit of all blocks from this one on. Expects no other findings. */
+  async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
+    const ran = await pay("audit", "--from-block", String(block), "-o", "json");
+    const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
+    const [{ surplus_refunds: surplus }] = tokens;
+    expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
+    return surplus;
+  }
 
-test("the audit lists a refund that was sent twice or after it was withdrawn, and no other transfer", async () => {
-  const begun = await devnet.chain.client.getBlockNumber();
-  const surplus = () => surplusSince(begun);
-  const [paid = "", late = ""] = await buyCalls(2);
-  await exportRefunds(paid);
-  const first = await payBack();
-  await transfer(safe, payments.payer.address, PRICE - 1n);
-  await transfer(stranger, payments.payer.address, PRICE);
-  expect(await surplus()).toEqual([]);
-  expect((await check()).closed).toMatchObject([{ call_id: paid, transaction: first }]);
-  expect(await surplus()).toEqual([]);
+  test("the audit lists a refund that was sent twice or after it was withdrawn, and no other transfer", async () => {
+    const begun = await devnet.chain.client.getBlockNumber();
+    const surplus = () => surplusSince(begun);
+    const [paid = "", late = ""] = await buyCalls(2);
+    await exportRefunds(paid);
+    const first = await payBack();
+    await transfer(safe, payments.payer.address, PRICE - 1n);
+    await transfer(stranger, payments.payer.address, PRICE);
+    expect(await surplus()).toEqual([]);
+    expect((await check()).closed).toMatchObject([{ call_id: paid, transaction: first }]);
+    expect(await surplus()).toEqual([]);
 
-  const second = await payBack();
-  expect((await check()).closed).toEqual([]);
-  const twice = { transaction: second, from: safe, payment: { call_id: paid } };
-  expect(await surplus()).toMatchObject([twice]);
-  expect((await pay("audit", "--from-block", String(begun))).stdout).toContain(
-    `transaction ${second}, block`,
-  );
+    const second = await payBack();
+    expect((await check()).closed).toEqual([]);
+    const twice = { transaction: second, from: safe, payment: { call_id: paid } };
+    expect(await surplus()).toMatchObject([twice]);
+    expect((await pay("audit", "--from-block", String(begun))).stdout).toContain(
+      `transaction ${second}, block`,
+    );
 
-  await exportRefunds(late);
-  const third = await payBack();
-  await redis.client.hset(keys.record(late), "late", Date.now());
-  const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");
-  expect([withdrawn.code, jsonLines(withdrawn)]).toMatchObject([0, [{ call_id: late, state: "injected" }]]);
-  expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
+    await exportRefunds(late);
+    const third = await payBack();
+    await redis.client.hset(keys.record(late), "late", Date.now());
+    const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");
+    expect([withdrawn.code, jsonLines(withdrawn)]).toMatchObject([0, [{ call_id: late, state: "injected" }]]);
+    expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
+  });
 });
