@@ -62,6 +62,16 @@ export async function runHere(
   return said;
 }
 
+/** Receives lines of a program in this process, and interrupts it at a line like this, as Ctrl-C does. */
+export function interruptingAt(when: RegExp): OnLine {
+  let interrupted = false;
+  return (line) => {
+    if (interrupted || !when.test(line)) return;
+    interrupted = true;
+    process.emit("SIGINT", "SIGINT");
+  };
+}
+
 /** Runs commands with the configuration of `postern`: in the long run as processes, and otherwise in this process. */
 export function runEitherWith(postern: Postern) {
   return (args: readonly string[]): Promise<RanHere | Ran> =>

@@ -1,48 +1,46 @@
 import { describe, expect, test } from "vitest";
-import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
-import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
+import { type Inject, Refused } from "../../../../services/producer/producer.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { useProducer } from "../../../fixtures/producer.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { useRejections } from "../../console/rejections.ts";
 import { runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
-const runner = useFakeRunner();
-const postern = usePostern();
+const webhooks = useWebhooks({ redis });
+const producers = useProducer({ redis });
+const postern = usePostern(() => ({
+  postern: { redis: { url: asUser(redis.url, "operator") } },
+  webhooks: { endpoints: ENDPOINTS },
+}));
 const here = runHereWith(postern);
-const tablesOf = (user: ProcessKind) => ({
-  postern: { redis: { url: asUser(redis.url, user) }, runner: { url: runner.url }, drain_secs: 0 },
-  webhooks: {
-    endpoints: [
-      { path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id", event_type: "{header:X-Event}" },
-    ],
-  },
-});
+const ENDPOINTS = [
+  { path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id", event_type: "{header:X-Event}" },
+];
+
+/** Takes each call, except those with the body `refused`. */
+const inject: Inject = async ({ body }) => {
+  if (body.toString() === "refused") throw new Refused("400");
+};
 
 test("postern calls list shows the state of each call: waiting, failed, or injected and remembered", async () => {
-  const ops = ["--ops-address", "127.0.0.1:0"];
-  postern.configure(tablesOf("webhooks"));
-  const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
-  const { address } = await gateway.waitForEvent("service.started");
-  await gateway.waitForEvent("redis.ready");
+  const { address } = await webhooks.start({ endpoints: ENDPOINTS });
   const send = async (deliveryId: string): Promise<string> => {
     const headers = { "X-Id": deliveryId, "X-Event": "order.created" };
     const answer = await fetch(`http://${address}/a`, { method: "POST", body: deliveryId, headers });
     return ((await answer.json()) as { call_id: string }).call_id;
   };
-  runner.answer = ({ body }) => (String(body) === "refused" ? { status: 400 } : { status: 200 });
 
   // The calls end one after the other, because the list is sorted by the time of the end.
   const injected = await send("taken");
-  postern.configure(tablesOf("producer"));
-  const producer = postern.start(["producer", ...ops]);
-  await producer.waitForEvent("call.injected");
+  const { producer, saw } = producers.start({ inject, history: { history_secs: 3600 } });
+  await saw("call.injected");
   const failed = await send("refused");
-  await producer.waitForEvent("call.failed");
-  await producer.kill("SIGTERM");
+  await saw("call.failed");
+  await producer.close(3000);
   const waiting = await send("late");
 
-  postern.configure(tablesOf("operator"));
   const all = await here(["calls", "list", "-o", "json"]);
   expect(all.code).toBe(0);
   expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([
@@ -118,7 +116,6 @@ describe("the id of a refused request", () => {
   const rejections = useRejections(redis);
 
   test("finds no call, and the output names the command that shows the request", async () => {
-    postern.configure(tablesOf("operator"));
     const [{ id = "" } = {}] = rejections.newest;
     const found = await here(["calls", "list", "--text", id]);
     expect(found.stdout).toContain("0 calls found");

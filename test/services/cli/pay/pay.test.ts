@@ -9,11 +9,11 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
-import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { newReceiptKey } from "../../../support/receipt-key.ts";
 import { deliverResultOn, tellProgressOn } from "../../../support/results.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
-import { runHere } from "../run-here.ts";
+import { interruptingAt, runHere } from "../run-here.ts";
 import { changed, honestly, relay, useFront } from "./use-front.ts";
 
 const payments = usePayments();
@@ -30,11 +30,15 @@ async function payAs({ payer = payments.payer, path = JOB_PATH }: As, ...args: s
 
 const payHere = (...args: string[]) => payAs({}, ...args);
 
-/** Runs `postern pay` in a separate process, which gets a Ctrl-C. */
-async function payInterrupted(args: readonly string[], interruptAt: RegExp): Promise<Ran> {
+/** Runs `postern pay`, which gets a Ctrl-C: in the long run as a process, and otherwise in this process. */
+async function payInterrupted(args: readonly string[], interruptAt: RegExp) {
   const { payer } = payments;
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
-  return discreet(payer, await run(["pay", urlOf(JOB_PATH), ...args], { env, interruptAt }));
+  const words = ["pay", urlOf(JOB_PATH), ...args];
+  const ran = LONG_RUN
+    ? run(words, { env, interruptAt })
+    : runHere(words, env, {}, interruptingAt(interruptAt));
+  return discreet(payer, await ran);
 }
 
 /** Runs `postern pay`, and passes each line to `onLine` as it is printed. */
@@ -183,11 +187,10 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   const injected = await injectAll();
   const { control } = payments.devnet;
   await control.fault({ on: "settle", kind: "drop" });
-  const running = payHere("--body", "hello", "--max", "5");
-  // The gateway settles again every two seconds, and its first answer waits for such a settle.
-  await eventually("it is settled again", async () => (await control.requests()).settle > 2);
-  await control.clearFaults();
-  const ran = await running;
+  const onLine = (line: string): void => {
+    if (line.startsWith("no answer yet")) void control.clearFaults();
+  };
+  const ran = discreet(payments.payer, await payTelling(onLine, "--body", "hello", "--max", "5"));
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
   // A repeated payment gets no result token. This gateway is reached under another name than its own, so the payer signs no sign-in.
   expect(ran.code).toBe(1);

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { stringify } from "smol-toml";
-import { beforeEach, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
@@ -23,14 +23,6 @@ const ISSUED = {
 };
 const ENDPOINTS = [
   { path: "/hooks/github", preset: "github", job_id: 1, secret: SECRET },
-  { path: "/hooks/routed", auth: "none", route_by: { field: "/kind", jobs: { known: 2 } } },
-  { path: "/hooks/filtered", auth: "none", job_id: 2, when: "body.kind == 'known'" },
-  { path: "/hooks/bearer", auth: "bearer", job_id: 3, secret: "the token of bearer" },
-  { path: "/hooks/basic", auth: "basic", job_id: 3, username: "me", secret: "the password of basic" },
-  { path: "/hooks/api-key", auth: "api-key", job_id: 3, secret: "the key of api-key" },
-  { path: "/hooks/query", auth: "token", token_query: "t", job_id: 3, secret: "the token of query" },
-  { path: "/hooks/field", auth: "token", token_field: "/t", job_id: 3, secret: "the token of field" },
-  { path: "/hooks/hmac", auth: "hmac-sha256", job_id: 3, secret: "the secret of hmac" },
   {
     ...{ path: "/hooks/message", auth: "http-signature", job_id: 3, secret: "the secret of message" },
     ...{ public_url: "https://a.example/hooks/message", delivery_id: "{header:X-Id}" },
@@ -48,6 +40,14 @@ const ENDPOINTS = [
       ],
     },
   },
+  { path: "/hooks/hmac", auth: "hmac-sha256", job_id: 3, secret: "the secret of hmac" },
+  { path: "/hooks/basic", auth: "basic", job_id: 3, username: "me", secret: "the password of basic" },
+  { path: "/hooks/query", auth: "token", token_query: "t", job_id: 3, secret: "the token of query" },
+  { path: "/hooks/bearer", auth: "bearer", job_id: 3, secret: "the token of bearer" },
+  { path: "/hooks/api-key", auth: "api-key", job_id: 3, secret: "the key of api-key" },
+  { path: "/hooks/field", auth: "token", token_field: "/t", job_id: 3, secret: "the token of field" },
+  { path: "/hooks/routed", auth: "none", route_by: { field: "/kind", jobs: { known: 2 } } },
+  { path: "/hooks/filtered", auth: "none", job_id: 2, when: "body.kind == 'known'" },
   { path: "/hooks/discord", preset: "discord-events", job_id: 4, secret: "ab".repeat(32) },
 ];
 const OF_ISSUER = [
@@ -62,7 +62,7 @@ const postern = usePostern(() => ({
 }));
 
 let url: string;
-beforeEach(async () => {
+beforeAll(async () => {
   url = `http://${(await webhooks.start({ endpoints: [...ENDPOINTS, ...OF_ISSUER] })).address}`;
 });
 
@@ -79,17 +79,19 @@ test("postern send finds preset and secret by the path, and prints the request a
   expect((await webhooks.onlyCall()).metadata["X-WEBHOOK-EVENT"]).toBe("push");
 });
 
-test.each(ENDPOINTS.filter(({ auth }) => auth !== undefined))(
-  "postern send authenticates to the endpoint $path, and prints no secret",
-  async ({ path, secret = "" }) => {
-    const { code, stdout } = await sendHere(path, "--body", '{"kind":"known"}');
-    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("202 Accepted") });
-    if (secret === "") return;
-    expect(stdout).not.toContain(secret);
-    expect(stdout).not.toContain(encodeURIComponent(secret));
-    expect(stdout).not.toContain(Buffer.from(`me:${secret}`).toString("base64"));
-  },
-);
+test.each(
+  sample(
+    ENDPOINTS.filter(({ auth }) => auth !== undefined),
+    4,
+  ),
+)("postern send authenticates to the endpoint $path, and prints no secret", async ({ path, secret = "" }) => {
+  const { code, stdout } = await sendHere(path, "--body", '{"kind":"known"}');
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("202 Accepted") });
+  if (secret === "") return;
+  expect(stdout).not.toContain(secret);
+  expect(stdout).not.toContain(encodeURIComponent(secret));
+  expect(stdout).not.toContain(Buffer.from(`me:${secret}`).toString("base64"));
+});
 
 test("postern send --repeat sends the same delivery again, and says that the gateway recognized it", async () => {
   const ran = await sendHere("/hooks/github", "--repeat", "1", "-o", "json");

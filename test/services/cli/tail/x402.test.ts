@@ -1,16 +1,23 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { useX402 } from "../../../fixtures/x402.ts";
+import { runHereWith } from "../run-here.ts";
 
+const ends = useEnds();
 const fixture = useX402();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 test("postern tail shows an accepted payment, and a refused one with its code", async () => {
   const x402 = await fixture.gateway();
   const lines: string[] = [];
-  postern.start(["tail", "--origin", "x402"], { onLine: (line) => void lines.push(line) });
+  const ran = runHereWith(postern)(["tail", "--origin", "x402"], {}, {}, (line) => void lines.push(line));
+  ends.defer(async () => {
+    process.emit("SIGHUP", "SIGHUP");
+    await ran;
+  });
   await eventually("it follows", () => lines.some((line) => /^following: .*payment gateway/.test(line)));
 
   const payment = await x402.pay({ payer: fixture.payer });
