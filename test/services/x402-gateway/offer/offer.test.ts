@@ -47,11 +47,11 @@ const inExtra =
 /** Changes of the accepted offer. The payment is also signed for the changed terms. */
 const lies: Record<string, Change> = {
   "a lower amount": () => ({ amount: "1" }),
+  "no MAC": inExtra({ quoteMac: undefined }),
   "another asset": () => ({ asset: OTHER }),
   "another recipient": () => ({ payTo: OTHER }),
   "another network": () => ({ network: "eip155:1" }),
   "a later expiry": inExtra({ quoteExpiry: 4_102_444_800 }),
-  "no MAC": inExtra({ quoteMac: undefined }),
   "a higher amount": () => ({ amount: "3200001" }),
   "an amount in another form": () => ({ amount: "03200000" }),
   "the asset in other letters": ({ asset }) => ({ asset: asset.toLowerCase() }),
@@ -81,7 +81,7 @@ describe("the payment flow", () => {
     ["without the flow that was offered", "named", "named", { paymentFlow: undefined }],
     ["with null in place of the flow", "named", "named", { paymentFlow: null }],
   ];
-  test.each(ways)(
+  test.each(sample(ways, 2))(
     "a payment %s is accepted under the signed terms, and the facilitator gets the flow that the payment accepts",
     async (_what, before, after, change) => {
       const first = await fixture.gateway({ x402: flows[before] });
@@ -106,7 +106,7 @@ describe("the payment flow", () => {
 });
 
 describe("a payment that accepts what was not offered", () => {
-  test.each(sample(Object.entries(lies), 6))(
+  test.each(sample(Object.entries(lies), 2))(
     "a payment that accepts %s is refused with 402, and no facilitator is asked",
     async (_name, change) => {
       const x402 = await fixture.gateway();
@@ -129,23 +129,23 @@ describe("a payment that accepts what was not offered", () => {
     },
   );
 
-  test("a payment whose extra lacks members of the offer is refused as malformed, and one with additional members is accepted", async () => {
-    const x402 = await fixture.gateway();
-    const offer = await offerOf(x402);
-    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
-    const { extra, ...bare } = offer;
-    await expectRefused(
-      x402,
-      { "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: bare }) },
-      "payment.malformed",
-    );
-    const accepted = { ...offer, extra: { ...extra, wallet: "mine" } };
-    expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) })).status).toBe(
-      202,
-    );
-  });
-
   onlyInLongRun(() => {
+    test("a payment whose extra lacks members of the offer is refused as malformed, and one with additional members is accepted", async () => {
+      const x402 = await fixture.gateway();
+      const offer = await offerOf(x402);
+      const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+      const { extra, ...bare } = offer;
+      await expectRefused(
+        x402,
+        { "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: bare }) },
+        "payment.malformed",
+      );
+      const accepted = { ...offer, extra: { ...extra, wallet: "mine" } };
+      expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) })).status).toBe(
+        202,
+      );
+    });
+
     test("a payment by another job's quote at the same price is refused as not offered", async () => {
       const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
       const { header } = await signPayment(
@@ -190,7 +190,7 @@ describe("a payment that accepts what was not offered", () => {
     `${PUBLIC_URL}:port${JOB_PATH}`,
     `mailto:x${JOB_PATH.slice(1)}`,
   ];
-  test.each(sample(OTHER_RESOURCES, 3))(
+  test.each(sample(OTHER_RESOURCES))(
     "a payment for the resource %s is refused as not offered",
     async (url) => {
       const x402 = await fixture.gateway();
@@ -240,15 +240,17 @@ test("a facilitator gets the job's own bazaar extension, even if the payment has
   expect(JSON.stringify(request)).not.toContain("theirs");
 });
 
-test("a facilitator gets no extensions of a version 1 payment, whose job its requirements describe", async () => {
-  const x402 = await fixture.gateway();
-  const [offer] = (await x402.ask()).v1;
-  const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
-  const extensions = { bazaar: { routeTemplate: "/theirs/:of" } };
-  const sent = { ...payload, extensions, resource: "https://theirs.test" };
-  const answer = await x402.post({ "X-PAYMENT": encodeHeader(sent) });
-  expect(answer.status).toBe(202);
-  expect(JSON.stringify((await x402.journal.find(idIn(answer)))?.request)).not.toContain("theirs");
+onlyInLongRun(() => {
+  test("a facilitator gets no extensions of a version 1 payment, whose job its requirements describe", async () => {
+    const x402 = await fixture.gateway();
+    const [offer] = (await x402.ask()).v1;
+    const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
+    const extensions = { bazaar: { routeTemplate: "/theirs/:of" } };
+    const sent = { ...payload, extensions, resource: "https://theirs.test" };
+    const answer = await x402.post({ "X-PAYMENT": encodeHeader(sent) });
+    expect(answer.status).toBe(202);
+    expect(JSON.stringify((await x402.journal.find(idIn(answer)))?.request)).not.toContain("theirs");
+  });
 });
 
 describe("a payment without a quote", () => {
@@ -285,7 +287,7 @@ describe("a payment without a quote", () => {
     "with an expiry": [{}, { quoteExpiry: 4_102_444_800 }],
     "with a MAC of null": [{}, { quoteMac: null }],
   };
-  test.each(sample(Object.entries(others), 3))(
+  test.each(sample(Object.entries(others)))(
     "a payment without a quote %s is refused as not offered",
     async (_what, [change, extra]) => {
       const x402 = await fixture.gateway();
@@ -293,11 +295,13 @@ describe("a payment without a quote", () => {
     },
   );
 
-  test("a payment with only the MAC, digest or expiry of a real quote is refused as not offered", async () => {
-    const x402 = await fixture.gateway();
-    const { extra } = await offerOf(x402);
-    for (const name of ["quoteMac", "quoteDigest", "quoteExpiry"])
-      await expectRefused(x402, await unquoted(x402, {}, { [name]: extra[name] }), "payment.not_offered");
+  onlyInLongRun(() => {
+    test("a payment with only the MAC, digest or expiry of a real quote is refused as not offered", async () => {
+      const x402 = await fixture.gateway();
+      const { extra } = await offerOf(x402);
+      for (const name of ["quoteMac", "quoteDigest", "quoteExpiry"])
+        await expectRefused(x402, await unquoted(x402, {}, { [name]: extra[name] }), "payment.not_offered");
+    });
   });
 
   test("after a price change a quote still buys at its own price, and a payment without a quote is refused", async () => {
@@ -317,47 +321,49 @@ describe("a payment without a quote", () => {
     expect(await fixture.charged()).toEqual([PRICE, PRICE]);
   });
 
-  test("a payment without a quote buys any job of its price, once, and no job of another price", async () => {
-    const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "2000000000000000" };
-    const x402 = await fixture.gateway({ prices });
-    const headers = await unquoted(x402);
-    const dearer = await x402.post(headers, { path: "/x402/jobs/1/9" });
-    expect([dearer.status, dearer.json()["code"]]).toEqual([402, "payment.not_offered"]);
-    expect((await x402.post(headers, { path: "/x402/jobs/1/8" })).status).toBe(202);
-    expect((await x402.post(headers)).json()["code"]).toBe("payment.conflict");
-    expect(await fixture.charged()).toEqual([PRICE]);
-  });
+  onlyInLongRun(() => {
+    test("a payment without a quote buys any job of its price, once, and no job of another price", async () => {
+      const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "2000000000000000" };
+      const x402 = await fixture.gateway({ prices });
+      const headers = await unquoted(x402);
+      const dearer = await x402.post(headers, { path: "/x402/jobs/1/9" });
+      expect([dearer.status, dearer.json()["code"]]).toEqual([402, "payment.not_offered"]);
+      expect((await x402.post(headers, { path: "/x402/jobs/1/8" })).status).toBe(202);
+      expect((await x402.post(headers)).json()["code"]).toBe("payment.conflict");
+      expect(await fixture.charged()).toEqual([PRICE]);
+    });
 
-  test("a payment by Permit2 without a quote is accepted if it names the method, and refused otherwise", async () => {
-    const { devnet } = fixture;
-    const x402 = await fixture.gateway({ token: permit2Token(devnet, "usdt") });
-    const payer = await approvedPayer(fixture, "usdt");
-    const offer = await offerOf(x402);
-    const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);
-    const method = { assetTransferMethod: "permit2" };
-    const { payload } = await signPermit2Payment({ ...offer, extra: method }, { payer, deadline });
-    const post = (extra: object) =>
-      x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: { ...offer, extra } }) });
-    expect((await post({})).json()["code"]).toBe("payment.not_offered");
-    expect((await post({ assetTransferMethod: "eip3009" })).json()["code"]).toBe("payment.not_offered");
-    fixture.payer = payer as typeof fixture.payer;
-    expect((await post(method)).status).toBe(202);
+    test("a payment by Permit2 without a quote is accepted if it names the method, and refused otherwise", async () => {
+      const { devnet } = fixture;
+      const x402 = await fixture.gateway({ token: permit2Token(devnet, "usdt") });
+      const payer = await approvedPayer(fixture, "usdt");
+      const offer = await offerOf(x402);
+      const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);
+      const method = { assetTransferMethod: "permit2" };
+      const { payload } = await signPermit2Payment({ ...offer, extra: method }, { payer, deadline });
+      const post = (extra: object) =>
+        x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: { ...offer, extra } }) });
+      expect((await post({})).json()["code"]).toBe("payment.not_offered");
+      expect((await post({ assetTransferMethod: "eip3009" })).json()["code"]).toBe("payment.not_offered");
+      fixture.payer = payer as typeof fixture.payer;
+      expect((await post(method)).status).toBe(202);
+    });
   });
 });
 
 describe("a payment that authorizes what it does not accept", () => {
   const choices: Record<string, [Partial<PaymentChoice>, string]> = {
     "less than the price": [{ value: PRICE - 1n }, "payment.not_offered"],
+    "a transfer in another token's domain": [{ name: "USD Coin" }, "payment.signature_invalid"],
     "another payer's account": [{ to: OTHER }, "payment.not_offered"],
     "a start in the future": [{ validAfter: now() + 3600n }, "payment.window_unusable"],
     "an end in the past": [{ validBefore: now() - 1n }, "payment.window_unusable"],
-    "a transfer in another token's domain": [{ name: "USD Coin" }, "payment.signature_invalid"],
     "more than the price": [{ value: PRICE + 1n }, "payment.not_offered"],
     "an end before it could settle": [{ validBefore: now() + 8n }, "payment.window_unusable"],
     "an end a year from now": [{ validBefore: now() + 31_536_000n }, "payment.window_unusable"],
     "the largest possible end": [{ validBefore: 2n ** 256n - 1n }, "payment.window_unusable"],
   };
-  test.each(sample(Object.entries(choices), 5))(
+  test.each(sample(Object.entries(choices), 2))(
     "a payment that authorizes %s is refused with 402 in both versions",
     async (_name, [choice, code]) => {
       const x402 = await fixture.gateway();
