@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { inTime, JOB_PATH, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { send } from "../../../support/http.ts";
-import { LONG_RUN } from "../../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun } from "../../../support/long-run.ts";
 import { encodeHeader, signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
 const fixture = useX402();
-const MUTATIONS_OF_A_FIELD = LONG_RUN ? 30 : 3;
+const MUTATIONS_OF_A_FIELD = LONG_RUN ? 30 : 1;
 
 type Path = readonly string[];
 type Leaf = string | number;
@@ -114,9 +114,11 @@ test("a payment whose offer's MAC differs in the spare bits of its last digit is
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a version 1 payment with any one field changed is refused with 402 before a facilitator is asked", async () => {
-  const x402 = await fixture.gateway();
-  const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
-  const { payload } = await signPaymentV1(offer, inTime({ payer: fixture.payer }));
-  await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10 });
+onlyInLongRun(() => {
+  test("a version 1 payment with any one field changed is refused with 402 before a facilitator is asked", async () => {
+    const x402 = await fixture.gateway();
+    const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
+    const { payload } = await signPaymentV1(offer, inTime({ payer: fixture.payer }));
+    await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10 });
+  });
 });

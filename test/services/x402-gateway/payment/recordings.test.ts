@@ -12,6 +12,7 @@ import { eip3009 } from "../../../../services/x402-gateway/schemes/exact/eip3009
 import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { idIn, JOB_PATH, PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { sample } from "../../../support/long-run.ts";
 import { encodeHeader } from "../../../support/sign-payment.ts";
 import { inItsShape, RECORDED, type Recorded, targetOf } from "../recorded-payments.ts";
 
@@ -100,7 +101,7 @@ async function shaped(recorded: Recorded): Promise<[TestX402, Recorded["payment"
   return [x402, sent, targetOf(recorded)];
 }
 
-test.each(NAMED)(
+test.each(sample(NAMED))(
   "a payment in the shape of %s, which %s, buys the job once, and the facilitator gets only what was signed and our resource",
   async (_client, _note, recorded) => {
     const [x402, sent, path] = await shaped(recorded);
@@ -121,7 +122,7 @@ test.each(NAMED)(
   },
 );
 
-test.each(NAMED)(
+test.each(sample(NAMED))(
   "a payment in the shape of %s, which %s, is refused if its offer, its resource or its signing token does not match",
   async (_client, _note, recorded) => {
     const [x402, sent, path] = await shaped(recorded);

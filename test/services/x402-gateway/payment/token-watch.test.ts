@@ -14,7 +14,7 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { useX402 } from "../../../fixtures/x402.ts";
 import { codeOf } from "../../../support/books.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -69,17 +69,19 @@ test.each(sample(WRONG))(
   },
 );
 
-test("a gateway is not ready and not healthy before the check of its tokens, and becomes ready once a silent node has timed out", async () => {
-  const x402 = await fixture.gateway({
-    token: { rpc_url: await silentNode() },
-    early: true,
-    nodeTimeoutMs: 5000, // longer than Redis takes to be ready on a busy machine
+onlyInLongRun(() => {
+  test("a gateway is not ready and not healthy before the check of its tokens, and becomes ready once a silent node has timed out", async () => {
+    const x402 = await fixture.gateway({
+      token: { rpc_url: await silentNode() },
+      early: true,
+      nodeTimeoutMs: 5000, // longer than Redis takes to be ready on a busy machine
+    });
+    await eventually("Redis is ready", () => x402.gateway.readiness().checks["redis"] === "always");
+    expect(x402.gateway.readiness()).toMatchObject({ ready: false, checks: { starting: true } });
+    expect((await send(x402.address, { method: "GET", path: "/x402/health" })).status).toBe(503);
+    await x402.gateway.firstCheck;
+    expect(x402.gateway.readiness()).toMatchObject({ ready: true, checks: { starting: false } });
   });
-  await eventually("Redis is ready", () => x402.gateway.readiness().checks["redis"] === "always");
-  expect(x402.gateway.readiness()).toMatchObject({ ready: false, checks: { starting: true } });
-  expect((await send(x402.address, { method: "GET", path: "/x402/health" })).status).toBe(503);
-  await x402.gateway.firstCheck;
-  expect(x402.gateway.readiness()).toMatchObject({ ready: true, checks: { starting: false } });
 });
 
 test("a start does not wait for a first check that takes too long", async () => {
@@ -90,10 +92,12 @@ test("a start does not wait for a first check that takes too long", async () => 
   expect(log.events, "the check goes on").toEqual([]);
 });
 
-test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
-  await fixture.devnet.control.setNodeFaults({ hashes: false });
-  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
-  await expect(gateway.firstCheck).rejects.toThrow("EIP-1898");
+onlyInLongRun(() => {
+  test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
+    await fixture.devnet.control.setNodeFaults({ hashes: false });
+    const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
+    await expect(gateway.firstCheck).rejects.toThrow("EIP-1898");
+  });
 });
 
 test("an unreachable node does not stop a start, but its token is not accepted before it was checked", async () => {
@@ -137,14 +141,16 @@ const NODE_FAULTS = [
   [{ finalized: false }, 'does not know the tag \\"finalized\\"'],
   [{ logRange: 10 }, "no logs of 1000 blocks at once"],
 ] as const;
-test.each(sample(NODE_FAULTS))(
-  "a node with %o causes a warning, and its token is still offered",
-  async (faults, warning) => {
-    await fixture.devnet.chain.mine(40);
-    await fixture.devnet.control.setNodeFaults(faults);
-    const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
-    await x402.gateway.firstCheck;
-    expect(x402.log.text()).toContain(warning);
-    expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
-  },
-);
+onlyInLongRun(() => {
+  test.each(NODE_FAULTS)(
+    "a node with %o causes a warning, and its token is still offered",
+    async (faults, warning) => {
+      await fixture.devnet.chain.mine(40);
+      await fixture.devnet.control.setNodeFaults(faults);
+      const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
+      await x402.gateway.firstCheck;
+      expect(x402.log.text()).toContain(warning);
+      expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
+    },
+  );
+});

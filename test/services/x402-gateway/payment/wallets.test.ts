@@ -86,26 +86,24 @@ onlyInLongRun(() => {
     expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
     expect(answer.json()["detail"]).toContain("version 1 does not say which token");
   });
-});
 
-test("a repeat of a wallet's payment is recognized by its signature, even if the wallet no longer accepts the signature", async () => {
-  const x402 = await fixture.gateway();
-  const wallet = await newWallet(devnet);
-  const { headers } = await payBy(x402, wallet);
-  const first = await x402.post(headers);
-  await setAnswers(devnet, wallet, "Never");
-  await setOwner(devnet, wallet, devnet.seller);
-  const again = await x402.post(headers);
-  expect([again.status, again.headers["idempotent-replayed"], withoutPayerFields(again)]).toEqual([
-    202,
-    "true",
-    withoutPayerFields(first),
-  ]);
-  expect(codeIn(await x402.post(headers, { body: "another body" }))).toEqual([409, "payment.conflict"]);
-  expect(await fixture.charged(wallet)).toEqual([PRICE]);
-});
+  test("a repeat of a wallet's payment is recognized by its signature, even if the wallet no longer accepts the signature", async () => {
+    const x402 = await fixture.gateway();
+    const wallet = await newWallet(devnet);
+    const { headers } = await payBy(x402, wallet);
+    const first = await x402.post(headers);
+    await setAnswers(devnet, wallet, "Never");
+    await setOwner(devnet, wallet, devnet.seller);
+    const again = await x402.post(headers);
+    expect([again.status, again.headers["idempotent-replayed"], withoutPayerFields(again)]).toEqual([
+      202,
+      "true",
+      withoutPayerFields(first),
+    ]);
+    expect(codeIn(await x402.post(headers, { body: "another body" }))).toEqual([409, "payment.conflict"]);
+    expect(await fixture.charged(wallet)).toEqual([PRICE]);
+  });
 
-onlyInLongRun(() => {
   test("a wallet's payment is not revealed to another signature, unless the wallet accepts that one too", async () => {
     const x402 = await fixture.gateway();
     const wallet = await newWallet(devnet, { form: "bare" });
@@ -145,23 +143,25 @@ const BROKEN_CONTRACTS = [
   ["fills the stack", "0x5b5f5f5f600056"],
   ["copies return data that it did not receive", "0x60205f5f3e"],
 ] as const;
-test.each(sample(BROKEN_CONTRACTS))(
-  "a payer's contract that %s is refused at once with 402, because the node is not called again",
-  async (_what, bytecode) => {
-    const x402 = await fixture.gateway();
-    const { address, privateKey } = await newPayer(devnet);
-    await devnet.chain.client.setCode({ address, bytecode });
-    const { headers } = await payBy(x402, { address, privateKey }, () => `0x${"11".repeat(80)}`);
-    expect(codeIn(await x402.post(headers))).toEqual([402, "payment.signature_invalid"]);
-  },
-);
+onlyInLongRun(() => {
+  test.each(BROKEN_CONTRACTS)(
+    "a payer's contract that %s is refused at once with 402, because the node is not called again",
+    async (_what, bytecode) => {
+      const x402 = await fixture.gateway();
+      const { address, privateKey } = await newPayer(devnet);
+      await devnet.chain.client.setCode({ address, bytecode });
+      const { headers } = await payBy(x402, { address, privateKey }, () => `0x${"11".repeat(80)}`);
+      expect(codeIn(await x402.post(headers))).toEqual([402, "payment.signature_invalid"]);
+    },
+  );
 
-test("a wallet of several owners does not pay with the bare signature of one: if there is a contract, no key counts", async () => {
-  const x402 = await fixture.gateway();
-  const wallet = await newWallet(devnet, { form: "bare" });
-  await setAnswers(devnet, wallet, "TrulyIfWrapped");
-  const answer = await x402.post((await payBy(x402, wallet)).headers);
-  expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
+  test("a wallet of several owners does not pay with the bare signature of one: if there is a contract, no key counts", async () => {
+    const x402 = await fixture.gateway();
+    const wallet = await newWallet(devnet, { form: "bare" });
+    await setAnswers(devnet, wallet, "TrulyIfWrapped");
+    const answer = await x402.post((await payBy(x402, wallet)).headers);
+    expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
+  });
 });
 
 test("a payer's own signature does not charge another wallet, deployed or not", async () => {
@@ -177,37 +177,37 @@ test("a payer's own signature does not charge another wallet, deployed or not", 
   }
 });
 
-test("a precompiled contract that returns its input is not a wallet, although it has money", async () => {
-  const x402 = await fixture.gateway();
-  const address = `0x${"4".padStart(40, "0")}` as const;
-  await devnet.chain.mint(address, 10n * PRICE);
-  const { privateKey } = await newPayer(devnet, 0n);
-  const answer = await x402.post((await payBy(x402, { address, privateKey })).headers);
-  expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
-});
-
-test("a signature that deploys another wallet than the payer's, or none, is refused with the reason", async () => {
-  const x402 = await fixture.gateway();
-  const [wallet, other] = [
-    await newWallet(devnet, { deployed: false }),
-    await newWallet(devnet, { deployed: false }),
-  ];
-  const deployments = [
-    other.deployment,
-    { to: devnet.seller, data: "0x" },
-    { to: devnet.token, data: "0x12345678" },
-  ] as const;
-  for (const deployment of deployments) {
-    const made = await payBy(x402, {
-      ...wallet,
-      wrap: async (signature) => asErc6492(deployment, signature),
-    } as WalletPayer);
-    expect(codeIn(await x402.post(made.headers))).toEqual([402, "payment.signature_invalid"]);
-  }
-  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-});
-
 onlyInLongRun(() => {
+  test("a precompiled contract that returns its input is not a wallet, although it has money", async () => {
+    const x402 = await fixture.gateway();
+    const address = `0x${"4".padStart(40, "0")}` as const;
+    await devnet.chain.mint(address, 10n * PRICE);
+    const { privateKey } = await newPayer(devnet, 0n);
+    const answer = await x402.post((await payBy(x402, { address, privateKey })).headers);
+    expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
+  });
+
+  test("a signature that deploys another wallet than the payer's, or none, is refused with the reason", async () => {
+    const x402 = await fixture.gateway();
+    const [wallet, other] = [
+      await newWallet(devnet, { deployed: false }),
+      await newWallet(devnet, { deployed: false }),
+    ];
+    const deployments = [
+      other.deployment,
+      { to: devnet.seller, data: "0x" },
+      { to: devnet.token, data: "0x12345678" },
+    ] as const;
+    for (const deployment of deployments) {
+      const made = await payBy(x402, {
+        ...wallet,
+        wrap: async (signature) => asErc6492(deployment, signature),
+      } as WalletPayer);
+      expect(codeIn(await x402.post(made.headers))).toEqual([402, "payment.signature_invalid"]);
+    }
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  });
+
   test("a factory that the facilitator does not deploy with is the payer's error, not the offer's", async () => {
     const x402 = await fixture.gateway();
     const factory = "0x00000000000000000000000000000000000fac99";
@@ -218,27 +218,25 @@ onlyInLongRun(() => {
     expect(answer.json()["detail"]).toContain("eip6492_factory_not_allowed");
     expect(x402.log.events.filter(({ event }) => event === "offer.invalid")).toEqual([]);
   });
-});
 
-test("an undeployed wallet without money is refused for its balance, and not for its signature", async () => {
-  const x402 = await fixture.gateway();
-  const wallet = await newWallet(devnet, { deployed: false, tokens: 1n });
-  const answer = await x402.post((await payBy(x402, wallet)).headers);
-  expect(codeIn(answer)).toEqual([402, "payment.rejected"]);
-  expect(answer.json()["detail"]).toContain("insufficient_funds");
-});
+  test("an undeployed wallet without money is refused for its balance, and not for its signature", async () => {
+    const x402 = await fixture.gateway();
+    const wallet = await newWallet(devnet, { deployed: false, tokens: 1n });
+    const answer = await x402.post((await payBy(x402, wallet)).headers);
+    expect(codeIn(answer)).toEqual([402, "payment.rejected"]);
+    expect(answer.json()["detail"]).toContain("insufficient_funds");
+  });
 
-test("a signature of 4 KiB is accepted, and a longer one makes the payment malformed", async () => {
-  const x402 = await fixture.gateway();
-  const wallet = await newWallet(devnet);
-  await setAnswers(devnet, wallet, "Always");
-  const long = await payBy(x402, wallet, () => `0x${"ab".repeat(4096)}`);
-  expect((await x402.post(long.headers)).status).toBe(202);
-  const longer = await payBy(x402, wallet, () => `0x${"ab".repeat(4097)}`);
-  expect(codeIn(await x402.post(longer.headers))).toEqual([402, "payment.malformed"]);
-});
+  test("a signature of 4 KiB is accepted, and a longer one makes the payment malformed", async () => {
+    const x402 = await fixture.gateway();
+    const wallet = await newWallet(devnet);
+    await setAnswers(devnet, wallet, "Always");
+    const long = await payBy(x402, wallet, () => `0x${"ab".repeat(4096)}`);
+    expect((await x402.post(long.headers)).status).toBe(202);
+    const longer = await payBy(x402, wallet, () => `0x${"ab".repeat(4097)}`);
+    expect(codeIn(await x402.post(longer.headers))).toEqual([402, "payment.malformed"]);
+  });
 
-onlyInLongRun(() => {
   test("an address that names a wallet in bad payments is refused for a while, and the owner still pays from another address", async () => {
     const x402 = await fixture.gateway({
       x402: { unpaid_verifies_per_payer: 2, unpaid_verifies_per_address: 5 },
