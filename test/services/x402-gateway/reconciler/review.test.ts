@@ -52,27 +52,29 @@ test("a payment that the chain contradicts is never void: an operator decides, a
   await eventually("its call waits", async () => (await x402.waiting()).length === 1);
 });
 
-test("a payment that the chain shows in a block that is not deep enough is awaited, and not settled again", async () => {
-  const x402 = await fixture.gateway({ token: { confirmations: 50 }, x402: { settle_timeout_secs: 1 } });
-  await fixture.devnet.control.fault(SAYS_SETTLED);
-  const headers = await x402.pay({ payer: fixture.payer });
-  const id = idIn(await x402.post(headers));
-  let looked = String(await x402.redis.zscore(keys.paymentsDue, id));
-  for (let look = 0; look < 4; look++) {
-    looked = await eventually("it was looked at", async () => {
-      x402.skip(1000);
-      const due = String(await x402.redis.zscore(keys.paymentsDue, id));
-      return due === looked ? undefined : due;
+onlyInLongRun(() => {
+  test("a payment that the chain shows in a block that is not deep enough is awaited, and not settled again", async () => {
+    const x402 = await fixture.gateway({ token: { confirmations: 50 }, x402: { settle_timeout_secs: 1 } });
+    await fixture.devnet.control.fault(SAYS_SETTLED);
+    const headers = await x402.pay({ payer: fixture.payer });
+    const id = idIn(await x402.post(headers));
+    let looked = String(await x402.redis.zscore(keys.paymentsDue, id));
+    for (let look = 0; look < 4; look++) {
+      looked = await eventually("it was looked at", async () => {
+        x402.skip(1000);
+        const due = String(await x402.redis.zscore(keys.paymentsDue, id));
+        return due === looked ? undefined : due;
+      });
+    }
+    expect([(await x402.journal.find(id))?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", 1]);
+    await fixture.devnet.chain.mine(50);
+    await eventually("its call waits", async () => {
+      x402.skip(10_000);
+      return (await x402.waiting()).length === 1;
     });
-  }
-  expect([(await x402.journal.find(id))?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", 1]);
-  await fixture.devnet.chain.mine(50);
-  await eventually("its call waits", async () => {
-    x402.skip(10_000);
-    return (await x402.waiting()).length === 1;
+    expect((await x402.journal.find(id))?.settlement?.by).toBe("chain");
+    expect((await fixture.asked()).settle).toBe(1);
   });
-  expect((await x402.journal.find(id))?.settlement?.by).toBe("chain");
-  expect((await fixture.asked()).settle).toBe(1);
 });
 
 test.each(sample([false, true]))(
@@ -150,24 +152,22 @@ onlyInLongRun(() => {
     await back.untilState(id, "QUEUED");
     expect(await fixture.charged()).toHaveLength(1);
   });
-});
 
-describe("a payment whose token is no longer configured", () => {
-  const DAY_MS = 86_400_000;
-  const other = { token: { asset: `0x${"6".repeat(40)}` } };
+  describe("a payment whose token is no longer configured", () => {
+    const DAY_MS = 86_400_000;
+    const other = { token: { asset: `0x${"6".repeat(40)}` } };
 
-  async function missed(x402: TestX402, id: string): Promise<void> {
-    await eventually("it is missed", () => hasLogged(x402, "payment.token_unknown"));
-    const errors = x402.log.events.filter(({ event }) => event === "payment.token_unknown");
-    const { network, token: asset } = fixture.devnet;
-    expect(errors.map(({ fields }) => fields)).toMatchObject([{ callId: id, network, asset }]);
-    await eventually("it is soon handed back", async () => {
-      const due = Number(await x402.redis.zscore(keys.paymentsDue, id));
-      return due > Date.now() && due < Date.now() + 31_000;
-    });
-  }
+    async function missed(x402: TestX402, id: string): Promise<void> {
+      await eventually("it is missed", () => hasLogged(x402, "payment.token_unknown"));
+      const errors = x402.log.events.filter(({ event }) => event === "payment.token_unknown");
+      const { network, token: asset } = fixture.devnet;
+      expect(errors.map(({ fields }) => fields)).toMatchObject([{ callId: id, network, asset }]);
+      await eventually("it is soon handed back", async () => {
+        const due = Number(await x402.redis.zscore(keys.paymentsDue, id));
+        return due > Date.now() && due < Date.now() + 31_000;
+      });
+    }
 
-  onlyInLongRun(() => {
     test("a payment whose token is no longer configured stays open; once the token is configured again, the chain decides", async () => {
       const first = await fixture.gateway();
       await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
@@ -192,33 +192,31 @@ describe("a payment whose token is no longer configured", () => {
         return (await back.journal.find(id))?.state === "VOID";
       });
     });
-  });
 
-  test("an injected call whose token is no longer configured is not proven until the token is configured again", async () => {
-    const first = await fixture.gateway();
-    const headers = await first.pay({ payer: fixture.payer });
-    const id = idIn(await first.undisturbed(() => first.post(headers)));
-    await fixture.stop(first);
+    test("an injected call whose token is no longer configured is not proven until the token is configured again", async () => {
+      const first = await fixture.gateway();
+      const headers = await first.pay({ payer: fixture.payer });
+      const id = idIn(await first.undisturbed(() => first.post(headers)));
+      await fixture.stop(first);
 
-    const without = await fixture.gateway(other);
-    without.skip(DAY_MS);
-    await without.redis.hset(keys.record(id), "st", "INJECTED");
-    await missed(without, id);
-    const kept = await without.journal.find(id);
-    expect([kept?.proven, kept?.request]).toEqual([false, expect.anything()]);
-    await fixture.stop(without);
+      const without = await fixture.gateway(other);
+      without.skip(DAY_MS);
+      await without.redis.hset(keys.record(id), "st", "INJECTED");
+      await missed(without, id);
+      const kept = await without.journal.find(id);
+      expect([kept?.proven, kept?.request]).toEqual([false, expect.anything()]);
+      await fixture.stop(without);
 
-    const back = await fixture.gateway();
-    back.skip(DAY_MS);
-    await eventually("it is proven, and at its end", async () => {
-      back.skip(60_000);
-      return (await back.redis.zscore(keys.paymentsDue, id)) === null;
+      const back = await fixture.gateway();
+      back.skip(DAY_MS);
+      await eventually("it is proven, and at its end", async () => {
+        back.skip(60_000);
+        return (await back.redis.zscore(keys.paymentsDue, id)) === null;
+      });
+      expect((await back.journal.find(id))?.proven).toBe(true);
     });
-    expect((await back.journal.find(id))?.proven).toBe(true);
   });
-});
 
-onlyInLongRun(() => {
   test("readiness shows since when a chain's node has not answered", async () => {
     let away = false;
     const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
@@ -264,41 +262,39 @@ onlyInLongRun(() => {
       reason: `the chain does not show transaction ${named}: it never did, or it was dropped`,
     });
   });
-});
 
-test("each settle request of a payment that the chain does not show is counted before it is sent, until it is disputed", async () => {
-  const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
-  const { settle: before } = await fixture.asked();
-  await fixture.devnet.control.fault({ on: "settle", kind: "accept" });
-  const headers = await x402.pay({ payer: fixture.payer });
-  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
-  const named = (await x402.journal.find(id))?.settlement?.transaction;
-  const sent = async () => (await fixture.asked()).settle - before;
-  x402.skip(31_000);
-  await eventually("it was sent again", async () => (await sent()) >= 2);
-  await eventually("it was sent once more", async () => {
-    x402.skip(100);
-    return (await sent()) >= 3;
-  });
-  x402.skip(300_000);
-  await fixture.devnet.chain.increaseTime(500);
-  await fixture.devnet.chain.mine(5);
-  const payment = await eventually("it is disputed", async () => {
+  test("each settle request of a payment that the chain does not show is counted before it is sent, until it is disputed", async () => {
+    const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
+    const { settle: before } = await fixture.asked();
+    await fixture.devnet.control.fault({ on: "settle", kind: "accept" });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+    const named = (await x402.journal.find(id))?.settlement?.transaction;
+    const sent = async () => (await fixture.asked()).settle - before;
     x402.skip(31_000);
-    const found = await x402.journal.find(id);
-    return found?.reason === undefined ? undefined : found;
+    await eventually("it was sent again", async () => (await sent()) >= 2);
+    await eventually("it was sent once more", async () => {
+      x402.skip(100);
+      return (await sent()) >= 3;
+    });
+    x402.skip(300_000);
+    await fixture.devnet.chain.increaseTime(500);
+    await fixture.devnet.chain.mine(5);
+    const payment = await eventually("it is disputed", async () => {
+      x402.skip(31_000);
+      const found = await x402.journal.find(id);
+      return found?.reason === undefined ? undefined : found;
+    });
+    expect(payment.reason).toBe(
+      `the call was queued on the facilitator's word, but the chain says: expired; the chain does not show transaction ${named}: it never did, or it was dropped`,
+    );
+    expect(payment.dispatches).toBe(await sent());
+    // `skip()` makes the payment older than it is.
+    expect(payment.dispatchedAt - payment.claimedAt).toBeGreaterThan(31_000);
+    await x402.redis.flushdb();
+    await fixture.stop(x402);
   });
-  expect(payment.reason).toBe(
-    `the call was queued on the facilitator's word, but the chain says: expired; the chain does not show transaction ${named}: it never did, or it was dropped`,
-  );
-  expect(payment.dispatches).toBe(await sent());
-  // `skip()` makes the payment older than it is.
-  expect(payment.dispatchedAt - payment.claimedAt).toBeGreaterThan(31_000);
-  await x402.redis.flushdb();
-  await fixture.stop(x402);
-});
 
-onlyInLongRun(() => {
   test("the dispute says so if the named transaction of a payment paid another call", async () => {
     const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
     const paid = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));

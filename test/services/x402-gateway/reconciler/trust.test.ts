@@ -9,7 +9,7 @@ import {
   type TestX402Options,
   useX402,
 } from "../../../fixtures/x402.ts";
-import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const fixture = useX402();
 /**
@@ -69,18 +69,20 @@ const NO_REFUSALS = [
   'invalid_exact_evm_transaction_failed: The contract function "settle" reverted.\n\nError: 0x756688fe',
 ];
 
-test.each(sample(NO_REFUSALS))(
-  "a trusted facilitator that answers %s has not refused: the money may have moved, and it is asked again",
-  async (reason) => {
-    const x402 = await ready();
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
-    const answer = await x402.post(headers);
-    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
-    x402.skip(7000);
-    await eventually("its job", async () => (await x402.post(headers)).status === 202);
-  },
-);
+onlyInLongRun(() => {
+  test.each(NO_REFUSALS)(
+    "a trusted facilitator that answers %s has not refused: the money may have moved, and it is asked again",
+    async (reason) => {
+      const x402 = await ready();
+      const headers = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
+      const answer = await x402.post(headers);
+      expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+      x402.skip(7000);
+      await eventually("its job", async () => (await x402.post(headers)).status === 202);
+    },
+  );
+});
 
 test("a trusted facilitator that does not answer a settle is asked again, and the payment is charged once", async () => {
   const x402 = await ready();
@@ -92,24 +94,26 @@ test("a trusted facilitator that does not answer a settle is asked again, and th
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
-  const x402 = await ready();
-  const headers = await x402.pay({ payer: fixture.payer });
-  const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 500, times: 1 } as const;
-  await fixture.devnet.control.fault({ on: "settle", ...refusal });
-  await x402.undisturbed(async () => {
-    const answered = x402.post(headers);
-    const id = await eventually(
-      "it is claimed",
-      async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
-    );
-    await x402.journal.markDispatching(id, 60_000);
-    expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
-    expect((await x402.journal.find(id))?.state).toBe("SETTLING");
+onlyInLongRun(() => {
+  test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
+    const x402 = await ready();
+    const headers = await x402.pay({ payer: fixture.payer });
+    const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 500, times: 1 } as const;
+    await fixture.devnet.control.fault({ on: "settle", ...refusal });
+    await x402.undisturbed(async () => {
+      const answered = x402.post(headers);
+      const id = await eventually(
+        "it is claimed",
+        async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
+      );
+      await x402.journal.markDispatching(id, 60_000);
+      expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
+      expect((await x402.journal.find(id))?.state).toBe("SETTLING");
+    });
+    x402.skip(7000);
+    await eventually("its job", async () => (await x402.post(headers)).status === 202);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
-  x402.skip(7000);
-  await eventually("its job", async () => (await x402.post(headers)).status === 202);
-  expect(await fixture.charged()).toEqual([PRICE]);
 });
 
 test("a payment whose outcome a trusted facilitator never reports goes to review, and is answered 503 until then", async () => {
