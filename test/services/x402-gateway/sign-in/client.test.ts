@@ -11,6 +11,7 @@ import { JOB_PATH, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/
 import { paymentIn } from "../../../support/books.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { type Answer, send } from "../../../support/http.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { messageSigner, signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 import { clientSigner, type Payer } from "../../../support/sign-payment.ts";
 import { newWallet } from "../../../support/wallets.ts";
@@ -87,7 +88,7 @@ const payers = [
   ["a wallet", async () => newWallet(fixture.devnet) as Promise<Payer>],
 ] as const;
 
-test.each(payers)(
+test.each(sample(payers))(
   "%s that has bought with the official client, and lost the 202, gets the job's output from the official client",
   async (_what, payerOf) => {
     const x402 = await fixture.gateway();
@@ -156,17 +157,19 @@ test("a payer who signs in before a call has ended is answered that it has not e
   ]);
 });
 
-test("a payer who signs in sees when the call was accepted and how many attempts it had, and other clients see only its state", async () => {
-  const { x402, id, payer } = await buyCall(fixture);
-  const asked = signInAskedBy(await get(x402, `/x402/calls/${id}/result`));
-  const stranger = await newPayer(fixture.devnet, 0n);
-  const strangers = await get(x402, `/x402/calls/${id}`, await signInAs(asked, { payer: stranger }));
-  expect(strangers.json()).toEqual({ call_id: id, state: "queued" });
-  const his = await get(x402, `/x402/calls/${id}`, await signInAs(asked, { payer }));
-  expect(his.json()).toMatchObject({
-    state: "queued",
-    accepted_at: expect.any(Number),
-    attempts: expect.anything(),
+onlyInLongRun(() => {
+  test("a payer who signs in sees when the call was accepted and how many attempts it had, and other clients see only its state", async () => {
+    const { x402, id, payer } = await buyCall(fixture);
+    const asked = signInAskedBy(await get(x402, `/x402/calls/${id}/result`));
+    const stranger = await newPayer(fixture.devnet, 0n);
+    const strangers = await get(x402, `/x402/calls/${id}`, await signInAs(asked, { payer: stranger }));
+    expect(strangers.json()).toEqual({ call_id: id, state: "queued" });
+    const his = await get(x402, `/x402/calls/${id}`, await signInAs(asked, { payer }));
+    expect(his.json()).toMatchObject({
+      state: "queued",
+      accepted_at: expect.any(Number),
+      attempts: expect.anything(),
+    });
   });
 });
 
@@ -184,29 +187,31 @@ test("a repeat of a payment gets its token with a valid sign-in, and its 202 wit
   expect(good.json()["result_token"]).toMatch(/^rt_/);
 });
 
-test("a wallet's repeat gets its 202 even while no node can check its sign-in, and the token later", async () => {
-  const node = await countingNode(fixture.devnet.rpcUrl);
-  ends.defer(node.close);
-  const x402 = await fixture.gateway({ token: { rpc_url: node.url } });
-  const payer = await newWallet(fixture.devnet);
-  fixture.payer = payer;
-  const headers = await x402.pay({ payer });
-  const first = await x402.post(headers);
-  const path = new URL(String(first.json()["status_url"])).pathname;
-  const signedIn = await signInAs(signInAskedBy(await get(x402, `${path}/result`)), { payer });
-  node.isAway = true;
-  const away = await x402.post({ ...headers, ...signedIn });
-  expect([away.status, away.json()["result_token"]]).toEqual([202, undefined]);
-  node.isAway = false;
-  const back = await x402.post({ ...headers, ...signedIn });
-  expect(back.json()).toEqual(first.json());
-});
+onlyInLongRun(() => {
+  test("a wallet's repeat gets its 202 even while no node can check its sign-in, and the token later", async () => {
+    const node = await countingNode(fixture.devnet.rpcUrl);
+    ends.defer(node.close);
+    const x402 = await fixture.gateway({ token: { rpc_url: node.url } });
+    const payer = await newWallet(fixture.devnet);
+    fixture.payer = payer;
+    const headers = await x402.pay({ payer });
+    const first = await x402.post(headers);
+    const path = new URL(String(first.json()["status_url"])).pathname;
+    const signedIn = await signInAs(signInAskedBy(await get(x402, `${path}/result`)), { payer });
+    node.isAway = true;
+    const away = await x402.post({ ...headers, ...signedIn });
+    expect([away.status, away.json()["result_token"]]).toEqual([202, undefined]);
+    node.isAway = false;
+    const back = await x402.post({ ...headers, ...signedIn });
+    expect(back.json()).toEqual(first.json());
+  });
 
-test("the signed URL is the public one, whatever Host and query the request has", async () => {
-  const { x402, id, payer } = await buyCall(fixture);
-  const path = `/x402/calls/${id}/result?token=rt_nonsense`;
-  const asked = signInAskedBy(await get(x402, path, { Host: "evil.test" }));
-  expect(asked.info).toMatchObject({ domain: "pay.test", uri: `${PUBLIC_URL}/x402/calls/${id}/result` });
-  const answer = await get(x402, path, { Host: "evil.test", ...(await signInAs(asked, { payer })) });
-  expect(answer.json()["code"]).toBe("result.pending");
+  test("the signed URL is the public one, whatever Host and query the request has", async () => {
+    const { x402, id, payer } = await buyCall(fixture);
+    const path = `/x402/calls/${id}/result?token=rt_nonsense`;
+    const asked = signInAskedBy(await get(x402, path, { Host: "evil.test" }));
+    expect(asked.info).toMatchObject({ domain: "pay.test", uri: `${PUBLIC_URL}/x402/calls/${id}/result` });
+    const answer = await get(x402, path, { Host: "evil.test", ...(await signInAs(asked, { payer })) });
+    expect(answer.json()["code"]).toBe("result.pending");
+  });
 });
