@@ -5,6 +5,7 @@ import { useOwnRedis } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { send } from "../../../../support/http.ts";
+import { onlyInLongRun, sample } from "../../../../support/long-run.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const redis = useOwnRedis();
@@ -33,7 +34,7 @@ async function hangUp(
   sent.destroy();
 }
 
-test.each(["verify", "settle"] as const)(
+test.each(sample(["settle", "verify"] as const))(
   "a payment whose client goes away while the facilitator is asked to %s is one charge and one job",
   async (on) => {
     const x402 = await fixture.gateway();
@@ -82,7 +83,7 @@ describe("a client that goes away at a step of its request in Redis", () => {
     process.kill(redis.server.pid, "SIGCONT");
   }
 
-  test.each(["claim", "settled"] as const)(
+  test.each(sample(["claim", "settled"] as const))(
     "a request whose client goes away at the step %s continues, and is one charge and one job",
     async (step) => {
       const x402 = await gateway();
@@ -99,16 +100,18 @@ describe("a client that goes away at a step of its request in Redis", () => {
     },
   );
 
-  test("if the client of a waiting repeat goes away, the first request still gets its answer, and there is one charge", async () => {
-    const [x402, replica] = [await fixture.gateway(), await gateway()];
-    const header = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800, times: 1 });
-    const first = x402.post(header);
-    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-    await hangUp(replica.address, header, { whole: true, until: onStep(STEPS.find, { times: 3 }) });
-    const answer = await first;
-    expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
-    expect((await replica.post(header)).json()["call_id"]).toBe(answer.json()["call_id"]);
-    expect([await fixture.charged(), await fixture.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
+  onlyInLongRun(() => {
+    test("if the client of a waiting repeat goes away, the first request still gets its answer, and there is one charge", async () => {
+      const [x402, replica] = [await fixture.gateway(), await gateway()];
+      const header = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800, times: 1 });
+      const first = x402.post(header);
+      await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+      await hangUp(replica.address, header, { whole: true, until: onStep(STEPS.find, { times: 3 }) });
+      const answer = await first;
+      expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+      expect((await replica.post(header)).json()["call_id"]).toBe(answer.json()["call_id"]);
+      expect([await fixture.charged(), await fixture.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
+    });
   });
 });

@@ -3,6 +3,7 @@ import { eventually } from "../../../../../shared/dev/wait.ts";
 import { keys } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { PRICE, useX402 } from "../../../../fixtures/x402.ts";
+import { onlyInLongRun } from "../../../../support/long-run.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const fixture = useX402();
@@ -56,19 +57,21 @@ const largeGateway = () =>
     x402: { body_limit_bytes: LARGE.length },
   });
 
-test("a payment whose large call is claimed slowly is not settled by a reconciler before its request settles it", async () => {
-  const x402 = await largeGateway();
-  const header = await x402.pay({ payer: fixture.payer });
-  const claims = heldForTenRounds(STEPS.claim);
-  const answered = x402.post(header, { body: LARGE });
-  const id = await eventually(
-    "it is claimed",
-    async () => claims.seen() > 0 && (await x402.redis.zrange(keys.payments, "0", "-1"))[0],
-  );
-  // By this time, a small call would be checked and settled again.
-  x402.skip(4500);
-  await x402.redis.zadd(keys.paymentsDue, 0, String(id));
-  expect((await answered).status).toBe(202);
-  expect((await fixture.asked()).settle).toBe(1);
-  expect(await fixture.charged()).toEqual([PRICE]);
+onlyInLongRun(() => {
+  test("a payment whose large call is claimed slowly is not settled by a reconciler before its request settles it", async () => {
+    const x402 = await largeGateway();
+    const header = await x402.pay({ payer: fixture.payer });
+    const claims = heldForTenRounds(STEPS.claim);
+    const answered = x402.post(header, { body: LARGE });
+    const id = await eventually(
+      "it is claimed",
+      async () => claims.seen() > 0 && (await x402.redis.zrange(keys.payments, "0", "-1"))[0],
+    );
+    // By this time, a small call would be checked and settled again.
+    x402.skip(4500);
+    await x402.redis.zadd(keys.paymentsDue, 0, String(id));
+    expect((await answered).status).toBe(202);
+    expect((await fixture.asked()).settle).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Inject } from "../../../../../services/producer/producer.ts";
 import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { type Answer, openRaw } from "../../../../support/http.ts";
+import { onlyInLongRun, sample } from "../../../../support/long-run.ts";
 import { settlementIn, untilWaiting, usePreferWait, WAIT } from "./prefer-wait.ts";
 
 const fixture = useX402();
@@ -31,15 +32,17 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     expect(endings.map(({ fields }) => fields["ending"])).toEqual(["timed_out"]);
   });
 
-  test("when the time was up before the payment was settled", async () => {
-    const x402 = await fixture.gateway();
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1100, times: 1 });
-    expect((await x402.post({ ...headers, Prefer: "wait=1" })).status).toBe(202);
-    expect(x402.log.events.map(({ event }) => event)).not.toContain("wait.ended");
+  onlyInLongRun(() => {
+    test("when the time was up before the payment was settled", async () => {
+      const x402 = await fixture.gateway();
+      const headers = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1100, times: 1 });
+      expect((await x402.post({ ...headers, Prefer: "wait=1" })).status).toBe(202);
+      expect(x402.log.events.map(({ event }) => event)).not.toContain("wait.ended");
+    });
   });
 
-  test.each(["wait=0", "wait=soon", "respond-async", 'foo="wait=9"'])(
+  test.each(sample(["wait=0", "wait=soon", "respond-async", 'foo="wait=9"']))(
     "at once if it says %s",
     async (prefer) => {
       const x402 = await fixture.gateway();
@@ -47,10 +50,12 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     },
   );
 
-  test("at once if waiting is not allowed, and after the maximum time otherwise", async () => {
-    const [none, some] = [0, 1].map((secs) => fixture.gateway({ results: { wait_secs_max: secs } }));
-    await expectUsual(await (none as Promise<TestX402>), "wait=30");
-    await expectUsual(await (some as Promise<TestX402>), "wait=30");
+  onlyInLongRun(() => {
+    test("at once if waiting is not allowed, and after the maximum time otherwise", async () => {
+      const [none, some] = [0, 1].map((secs) => fixture.gateway({ results: { wait_secs_max: secs } }));
+      await expectUsual(await (none as Promise<TestX402>), "wait=30");
+      await expectUsual(await (some as Promise<TestX402>), "wait=30");
+    });
   });
 
   test("at once if its job keeps no results", async () => {
@@ -60,12 +65,14 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     await expectUsual(x402, "wait=30");
   });
 
-  test.each<[string, Inject]>([
-    ["its result was too long to be kept", async () => ({ status: 200, body: "x".repeat(300_000) })],
-    ["there is no result", async () => undefined],
-  ])("as soon as its call has ended, if %s", async (_why, run) => {
-    const x402 = await fixture.gateway();
-    await expectUsual(x402, "wait=30", run);
+  onlyInLongRun(() => {
+    test.each<[string, Inject]>([
+      ["its result was too long to be kept", async () => ({ status: 200, body: "x".repeat(300_000) })],
+      ["there is no result", async () => undefined],
+    ])("as soon as its call has ended, if %s", async (_why, run) => {
+      const x402 = await fixture.gateway();
+      await expectUsual(x402, "wait=30", run);
+    });
   });
 
   test("at once above the limit on waiting clients: no payment is refused because of it", async () => {
@@ -112,18 +119,20 @@ test("a repeat without a proof does not wait, and gets its 202 without a token, 
   await observe();
 });
 
-test("a client that hangs up while it waits no longer occupies a slot, and has bought its job", async () => {
-  const x402 = await fixture.gateway();
-  const headers = await x402.pay({ payer: fixture.payer });
-  const lines = [
-    "Host: x",
-    "Content-Length: 5",
-    `PAYMENT-SIGNATURE: ${headers["PAYMENT-SIGNATURE"]}`,
-    "Prefer: wait=30",
-  ];
-  const raw = openRaw(x402.address, `POST ${JOB_PATH} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\nhello`);
-  await untilWaiting(x402, 1);
-  raw.socket.destroy();
-  await untilWaiting(x402, 0);
-  expect([(await fixture.charged()).length, (await x402.waiting()).length]).toEqual([1, 1]);
+onlyInLongRun(() => {
+  test("a client that hangs up while it waits no longer occupies a slot, and has bought its job", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    const lines = [
+      "Host: x",
+      "Content-Length: 5",
+      `PAYMENT-SIGNATURE: ${headers["PAYMENT-SIGNATURE"]}`,
+      "Prefer: wait=30",
+    ];
+    const raw = openRaw(x402.address, `POST ${JOB_PATH} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\nhello`);
+    await untilWaiting(x402, 1);
+    raw.socket.destroy();
+    await untilWaiting(x402, 0);
+    expect([(await fixture.charged()).length, (await x402.waiting()).length]).toEqual([1, 1]);
+  });
 });

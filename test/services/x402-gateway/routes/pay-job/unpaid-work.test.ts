@@ -113,18 +113,20 @@ test("a payment whose request the facilitator calls invalid is not sent to it ag
   expect((await fixture.asked()).verify).toBe(1);
 });
 
-test("a payer over the limit of verifications costs the node no more than one without money", async () => {
-  const { x402, asked } = await countedGateway({ x402: { unpaid_verifies_per_payer: 1 } });
-  const codeFrom = async (payer: DevAccount) => codeOf(await x402.post(await x402.pay({ payer })));
-  await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
-  expect(await codeFrom(fixture.payer)).toBe("payment.rejected");
-  const penniless = await newPayer(fixture.devnet, 0n);
-  asked();
-  expect(await codeFrom(penniless)).toBe("payment.rejected");
-  const ofPenniless = asked();
-  x402.skip(3000);
-  expect(await codeFrom(fixture.payer)).toBe("request.rate_limited");
-  expect(asked()).toBe(ofPenniless);
+onlyInLongRun(() => {
+  test("a payer over the limit of verifications costs the node no more than one without money", async () => {
+    const { x402, asked } = await countedGateway({ x402: { unpaid_verifies_per_payer: 1 } });
+    const codeFrom = async (payer: DevAccount) => codeOf(await x402.post(await x402.pay({ payer })));
+    await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
+    expect(await codeFrom(fixture.payer)).toBe("payment.rejected");
+    const penniless = await newPayer(fixture.devnet, 0n);
+    asked();
+    expect(await codeFrom(penniless)).toBe("payment.rejected");
+    const ofPenniless = asked();
+    x402.skip(3000);
+    expect(await codeFrom(fixture.payer)).toBe("request.rate_limited");
+    expect(asked()).toBe(ofPenniless);
+  });
 });
 
 test("a payment that the facilitator refuses is verified once, however often and on however many connections it is sent", async () => {
@@ -200,19 +202,17 @@ onlyInLongRun(() => {
     });
     expect(later.status).toBe(202);
   });
-});
 
-test("a payer who makes too many dry-runs is refused for a while, and may still buy", async () => {
-  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
-  const headers = await x402.pay({ payer: fixture.payer });
-  const tries = [1, 2, 3].map(() => () => x402.post(headers, { path: `${JOB_PATH}/auth-dry-run` }));
-  const statuses: number[] = [];
-  for (const tryIt of tries) statuses.push((await tryIt()).status);
-  expect(statuses).toEqual([200, 200, 429]);
-  expect((await x402.post(headers)).status).toBe(202);
-});
+  test("a payer who makes too many dry-runs is refused for a while, and may still buy", async () => {
+    const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const tries = [1, 2, 3].map(() => () => x402.post(headers, { path: `${JOB_PATH}/auth-dry-run` }));
+    const statuses: number[] = [];
+    for (const tryIt of tries) statuses.push((await tryIt()).status);
+    expect(statuses).toEqual([200, 200, 429]);
+    expect((await x402.post(headers)).status).toBe(202);
+  });
 
-onlyInLongRun(() => {
   test("1,100 payments whose bodies never arrive do not stop sales, and keep nothing in memory", async () => {
     const x402 = await fixture.gateway();
     const stalled = await x402.pay({ payer: fixture.payer });
@@ -222,57 +222,55 @@ onlyInLongRun(() => {
     expect((await x402.post(headers)).status).toBe(202);
     expect(x402.gateway.bodyBytes()).toBe(0);
   });
-});
 
-test("repeats of a payment get its outcome without a byte of their bodies in memory", async () => {
-  const x402 = await fixture.gateway();
-  const body = "x".repeat(MIB);
-  const headers = await x402.pay({ payer: fixture.payer });
-  expect((await x402.post(headers, { body })).status).toBe(202);
-  const raws = openMany(x402, LONG_RUN ? 50 : 10, headOf(headers));
-  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
-  let most = 0;
-  const watching = setInterval(() => {
-    most = Math.max(most, x402.gateway.bodyBytes());
+  test("repeats of a payment get its outcome without a byte of their bodies in memory", async () => {
+    const x402 = await fixture.gateway();
+    const body = "x".repeat(MIB);
+    const headers = await x402.pay({ payer: fixture.payer });
+    expect((await x402.post(headers, { body })).status).toBe(202);
+    const raws = openMany(x402, LONG_RUN ? 50 : 10, headOf(headers));
+    await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+    let most = 0;
+    const watching = setInterval(() => {
+      most = Math.max(most, x402.gateway.bodyBytes());
+    });
+    for (const { socket } of raws) socket.write(body);
+    await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
+    clearInterval(watching);
+    for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
+    expect(most).toBe(0);
+    const other = await x402.post(headers, { body: `y${body.slice(1)}` });
+    expect(codeOf(other)).toBe("payment.conflict");
   });
-  for (const { socket } of raws) socket.write(body);
-  await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
-  clearInterval(watching);
-  for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
-  expect(most).toBe(0);
-  const other = await x402.post(headers, { body: `y${body.slice(1)}` });
-  expect(codeOf(other)).toBe("payment.conflict");
-});
 
-test("copies of a payment that are sent at once take one slot and keep one body while it settles", async () => {
-  const x402 = await fixture.gateway({ x402: PATIENT });
-  const body = "x".repeat(MIB);
-  const headers = await x402.pay({ payer: fixture.payer });
-  const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
-  // The verification lasts until all bodies have arrived.
-  await fixture.devnet.control.fault({
-    on: "verify",
-    kind: "slow",
-    delayMs: LONG_RUN ? 8000 : 2000,
-    times: 1,
+  test("copies of a payment that are sent at once take one slot and keep one body while it settles", async () => {
+    const x402 = await fixture.gateway({ x402: PATIENT });
+    const body = "x".repeat(MIB);
+    const headers = await x402.pay({ payer: fixture.payer });
+    const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
+    // The verification lasts until all bodies have arrived.
+    await fixture.devnet.control.fault({
+      on: "verify",
+      kind: "slow",
+      delayMs: LONG_RUN ? 8000 : 2000,
+      times: 1,
+    });
+    await fixture.devnet.control.fault(HELD_SETTLE);
+    const raws = openMany(x402, LONG_RUN ? 100 : 10, headOf(headers));
+    await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+    for (const { socket } of raws) socket.write(body);
+    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+    await eventually("one body is left", () => x402.gateway.bodyBytes() <= MIB);
+    for (const { received } of raws) expect(received()).toMatch(/^HTTP\/1\.1 100 Continue\s+$/);
+    expect((await x402.post(another)).status).toBe(202);
+    expect((await fixture.asked()).settle).toBe(2);
+    await fixture.devnet.control.clearFaults();
+    await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
+    for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
+    expect(await fixture.asked()).toEqual({ verify: 2, settle: 2 });
+    expect(await x402.waiting()).toHaveLength(2);
   });
-  await fixture.devnet.control.fault(HELD_SETTLE);
-  const raws = openMany(x402, LONG_RUN ? 100 : 10, headOf(headers));
-  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
-  for (const { socket } of raws) socket.write(body);
-  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-  await eventually("one body is left", () => x402.gateway.bodyBytes() <= MIB);
-  for (const { received } of raws) expect(received()).toMatch(/^HTTP\/1\.1 100 Continue\s+$/);
-  expect((await x402.post(another)).status).toBe(202);
-  expect((await fixture.asked()).settle).toBe(2);
-  await fixture.devnet.control.clearFaults();
-  await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
-  for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
-  expect(await fixture.asked()).toEqual({ verify: 2, settle: 2 });
-  expect(await x402.waiting()).toHaveLength(2);
-});
 
-onlyInLongRun(() => {
   test("of a thousand copies of a payment sent at once only a few become claims, and there is a slot for another payment", async () => {
     const x402 = await fixture.gateway({
       ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
