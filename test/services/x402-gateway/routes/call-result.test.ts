@@ -13,6 +13,7 @@ import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, PUBLIC_URL, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { type Answer, send } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { contentsOf } from "../../../support/redis-content.ts";
 import { signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 import { buyCall } from "../sign-in/bought.ts";
@@ -41,41 +42,43 @@ describe("200", () => {
     expect([head.status, head.headers["content-length"], head.body.length]).toEqual([201, "4", 0]);
   });
 
-  test("with the token, a call's status also shows when it was accepted, how many attempts have ended, and why it failed", async () => {
-    const x402 = await fixture.gateway();
-    const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
-    expect((await bought.get("")).json()).toEqual({
-      call_id: bought.id,
-      state: "injected",
-      accepted_at: expect.any(Number),
-      changed_at: expect.any(Number),
-      attempts: 1,
-    });
-  });
-
-  test("tokens are made with the first secret of results, and tokens made with its other secrets or the quote secret stay valid", async () => {
-    const [old, rotated] = ["the old secret of these tests", "the new secret of these tests"];
-    const replicas = await Promise.all([
-      fixture.gateway(),
-      fixture.gateway({ resultSecrets: [old] }),
-      fixture.gateway({ resultSecrets: [rotated, old] }),
-    ]);
-    const [quoting, before, after] = replicas;
-    const bought = await calls.buy(quoting, async () => ({ status: 200, body: "done" }));
-    const again = (gateway: typeof before, token: string) =>
-      gateway.post({ ...bought.headers, Authorization: `Bearer ${token}` });
-    const ofOld = String((await again(before, bought.token)).json()["result_token"]);
-    const ofNew = String((await again(after, ofOld)).json()["result_token"]);
-    expect(new Set([bought.token, ofOld, ofNew]).size).toBe(3);
-    for (const token of [bought.token, ofOld, ofNew]) {
-      const answer = await send(after.address, {
-        method: "GET",
-        path: `/x402/calls/${bought.id}/result?token=${token}`,
+  onlyInLongRun(() => {
+    test("with the token, a call's status also shows when it was accepted, how many attempts have ended, and why it failed", async () => {
+      const x402 = await fixture.gateway();
+      const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
+      expect((await bought.get("")).json()).toEqual({
+        call_id: bought.id,
+        state: "injected",
+        accepted_at: expect.any(Number),
+        changed_at: expect.any(Number),
+        attempts: 1,
       });
-      expect(answer.status).not.toBe(402);
-    }
-    const path = `/x402/calls/${bought.id}/result?token=${ofNew}`;
-    expect((await send(before.address, { method: "GET", path })).status).toBe(402);
+    });
+
+    test("tokens are made with the first secret of results, and tokens made with its other secrets or the quote secret stay valid", async () => {
+      const [old, rotated] = ["the old secret of these tests", "the new secret of these tests"];
+      const replicas = await Promise.all([
+        fixture.gateway(),
+        fixture.gateway({ resultSecrets: [old] }),
+        fixture.gateway({ resultSecrets: [rotated, old] }),
+      ]);
+      const [quoting, before, after] = replicas;
+      const bought = await calls.buy(quoting, async () => ({ status: 200, body: "done" }));
+      const again = (gateway: typeof before, token: string) =>
+        gateway.post({ ...bought.headers, Authorization: `Bearer ${token}` });
+      const ofOld = String((await again(before, bought.token)).json()["result_token"]);
+      const ofNew = String((await again(after, ofOld)).json()["result_token"]);
+      expect(new Set([bought.token, ofOld, ofNew]).size).toBe(3);
+      for (const token of [bought.token, ofOld, ofNew]) {
+        const answer = await send(after.address, {
+          method: "GET",
+          path: `/x402/calls/${bought.id}/result?token=${token}`,
+        });
+        expect(answer.status).not.toBe(402);
+      }
+      const path = `/x402/calls/${bought.id}/result?token=${ofNew}`;
+      expect((await send(before.address, { method: "GET", path })).status).toBe(402);
+    });
   });
 });
 
@@ -126,13 +129,15 @@ describe("402", () => {
     return { status, headers: rest, text: plain };
   }
 
-  test("a token that was made with a secret no longer configured is refused with 402", async () => {
-    const before = await fixture.gateway({ resultSecrets: ["a secret that leaked, so it was removed"] });
-    const bought = await calls.buy(before);
-    const after = await fixture.gateway({ resultSecrets: ["another secret of the same results"] });
-    const path = `/x402/calls/${bought.id}/result?token=${bought.token}`;
-    expect((await send(before.address, { method: "GET", path })).status).toBe(404);
-    expect((await send(after.address, { method: "GET", path })).status).toBe(402);
+  onlyInLongRun(() => {
+    test("a token that was made with a secret no longer configured is refused with 402", async () => {
+      const before = await fixture.gateway({ resultSecrets: ["a secret that leaked, so it was removed"] });
+      const bought = await calls.buy(before);
+      const after = await fixture.gateway({ resultSecrets: ["another secret of the same results"] });
+      const path = `/x402/calls/${bought.id}/result?token=${bought.token}`;
+      expect((await send(before.address, { method: "GET", path })).status).toBe(404);
+      expect((await send(after.address, { method: "GET", path })).status).toBe(402);
+    });
   });
 });
 
@@ -166,20 +171,22 @@ describe("404", () => {
     }
   });
 
-  test("the result, state and events of a webhook's call are 404 for a client with its token", async () => {
-    const secret = "a secret of the results of these tests";
-    const x402 = await fixture.gateway({ resultSecrets: [secret] });
-    const call = aCall();
-    const claim = { by: "a request", bodySha256: "", windowMs: 60_000 };
-    await createEnqueue(fixture.redis.partition)(call, claim);
-    const token = createResultTokens([new Secret(secret)]).of(call.id);
-    for (const below of ["", "/result", "/events"]) {
-      const path = `/x402/calls/${call.id}${below}?token=${token}`;
-      const answer = await send(x402.address, { method: "GET", path });
-      expect([below, answer.status, answer.json()["code"]]).toEqual([below, 404, "request.not_found"]);
-    }
-    // The fixture expects that every call was paid for, so the webhook's call is deleted.
-    await fixture.redis.client.flushdb();
+  onlyInLongRun(() => {
+    test("the result, state and events of a webhook's call are 404 for a client with its token", async () => {
+      const secret = "a secret of the results of these tests";
+      const x402 = await fixture.gateway({ resultSecrets: [secret] });
+      const call = aCall();
+      const claim = { by: "a request", bodySha256: "", windowMs: 60_000 };
+      await createEnqueue(fixture.redis.partition)(call, claim);
+      const token = createResultTokens([new Secret(secret)]).of(call.id);
+      for (const below of ["", "/result", "/events"]) {
+        const path = `/x402/calls/${call.id}${below}?token=${token}`;
+        const answer = await send(x402.address, { method: "GET", path });
+        expect([below, answer.status, answer.json()["code"]]).toEqual([below, 404, "request.not_found"]);
+      }
+      // The fixture expects that every call was paid for, so the webhook's call is deleted.
+      await fixture.redis.client.flushdb();
+    });
   });
 });
 
@@ -201,34 +208,39 @@ describe("410", () => {
     expect([answer.status, answer.json()["code"]]).toEqual([410, "result.gone"]);
   });
 
-  test("the result of a forgotten call is 410, and a repeat of its payment gets the earlier answer and buys nothing", async () => {
-    const x402 = await fixture.gateway();
-    const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
-    const { partition } = fixture.redis;
-    const operator = { partition, clock: systemClock, log: silentLogger, by: "a test" };
-    expect(await createForget(operator)(bought.id, "the law")).toEqual({ kind: "done" });
-    const answer = await bought.get();
-    expect([answer.status, answer.json()["code"]]).toEqual([410, "result.gone"]);
-    expect((await bought.get("")).json()).toMatchObject({ state: "injected", attempts: 1 });
-    const repeat = await x402.post(bought.headers);
-    expect([repeat.status, repeat.json()]).toMatchObject([202, { call_id: bought.id, status: "accepted" }]);
+  onlyInLongRun(() => {
+    test("the result of a forgotten call is 410, and a repeat of its payment gets the earlier answer and buys nothing", async () => {
+      const x402 = await fixture.gateway();
+      const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
+      const { partition } = fixture.redis;
+      const operator = { partition, clock: systemClock, log: silentLogger, by: "a test" };
+      expect(await createForget(operator)(bought.id, "the law")).toEqual({ kind: "done" });
+      const answer = await bought.get();
+      expect([answer.status, answer.json()["code"]]).toEqual([410, "result.gone"]);
+      expect((await bought.get("")).json()).toMatchObject({ state: "injected", attempts: 1 });
+      const repeat = await x402.post(bought.headers);
+      expect([repeat.status, repeat.json()]).toMatchObject([202, { call_id: bought.id, status: "accepted" }]);
+    });
   });
 });
 
-describe("429", () => {
-  test("a payer who signs in to one call more than sixty times a minute is refused with a retry time", async () => {
-    const { id, payer } = await buyCall(fixture);
-    const now = Date.now();
-    const { address } = await fixture.gateway({ clock: () => now });
-    const get = (headers = {}) => send(address, { method: "GET", path: `/x402/calls/${id}/result`, headers });
-    const signIn = async () => get(await signInAs(signInAskedBy(await get()), { payer }));
-    for (let i = 0; i < 60; i++) expect((await signIn()).status).toBe(404);
-    const answer = await signIn();
-    expect([answer.status, answer.json()["code"], answer.headers["retry-after"]]).toEqual([
-      429,
-      "request.rate_limited",
-      "1",
-    ]);
+onlyInLongRun(() => {
+  describe("429", () => {
+    test("a payer who signs in to one call more than sixty times a minute is refused with a retry time", async () => {
+      const { id, payer } = await buyCall(fixture);
+      const now = Date.now();
+      const { address } = await fixture.gateway({ clock: () => now });
+      const get = (headers = {}) =>
+        send(address, { method: "GET", path: `/x402/calls/${id}/result`, headers });
+      const signIn = async () => get(await signInAs(signInAskedBy(await get()), { payer }));
+      for (let i = 0; i < 60; i++) expect((await signIn()).status).toBe(404);
+      const answer = await signIn();
+      expect([answer.status, answer.json()["code"], answer.headers["retry-after"]]).toEqual([
+        429,
+        "request.rate_limited",
+        "1",
+      ]);
+    });
   });
 });
 

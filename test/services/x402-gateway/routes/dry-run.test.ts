@@ -9,7 +9,7 @@ import {
 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { openRaw, send } from "../../../support/http.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { DRY_RUN, declaring, ENDLESS, FITS, UNFIT } from "../job-inputs.ts";
 import { honouringQuotes, quoteOf, signQuote } from "../operator-quotes.ts";
 import { rateless } from "../rateless.ts";
@@ -80,16 +80,18 @@ describe("200", () => {
     expect([answer.status, answer.json()["allowed"]]).toEqual([200, true]);
   });
 
-  test("a dry-run of a job that anyone may buy does not wait for the body, with or without a payment", async () => {
-    const x402 = await fixture.gateway();
-    const payment = await x402.pay({ payer: fixture.payer });
-    for (const headers of [{}, payment]) {
-      const lines = Object.entries({ Host: "x", "Content-Length": "1048576", ...headers });
-      const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-      const raw = openRaw(x402.address, `POST ${JOB_PATH}/auth-dry-run HTTP/1.1\r\n${head}\r\n`);
-      await expect.poll(raw.received, { timeout: 10_000 }).toMatch(/"allowed":true/);
-      raw.socket.destroy();
-    }
+  onlyInLongRun(() => {
+    test("a dry-run of a job that anyone may buy does not wait for the body, with or without a payment", async () => {
+      const x402 = await fixture.gateway();
+      const payment = await x402.pay({ payer: fixture.payer });
+      for (const headers of [{}, payment]) {
+        const lines = Object.entries({ Host: "x", "Content-Length": "1048576", ...headers });
+        const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+        const raw = openRaw(x402.address, `POST ${JOB_PATH}/auth-dry-run HTTP/1.1\r\n${head}\r\n`);
+        await expect.poll(raw.received, { timeout: 10_000 }).toMatch(/"allowed":true/);
+        raw.socket.destroy();
+      }
+    });
   });
 });
 
@@ -100,10 +102,12 @@ describe("400", () => {
     await expectRefusedAlike(fixture, x402, { headers, status: 400, code: "payment.ambiguous" });
   });
 
-  test("a dry-run with an unreadable operator's quote is refused with 400, as the paid request is", async () => {
-    const x402 = await fixture.gateway(honouringQuotes);
-    const headers = { ...(await x402.pay({ payer: fixture.payer })), "X-PLATFORM-QUOTE": "e30=" };
-    await expectRefusedAlike(fixture, x402, { headers, status: 400, code: "quote.malformed" });
+  onlyInLongRun(() => {
+    test("a dry-run with an unreadable operator's quote is refused with 400, as the paid request is", async () => {
+      const x402 = await fixture.gateway(honouringQuotes);
+      const headers = { ...(await x402.pay({ payer: fixture.payer })), "X-PLATFORM-QUOTE": "e30=" };
+      await expectRefusedAlike(fixture, x402, { headers, status: 400, code: "quote.malformed" });
+    });
   });
 });
 
@@ -120,16 +124,18 @@ describe("402", () => {
     await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.malformed" });
   });
 
-  test("a dry-run with a payment of another price is refused with 402, as the paid request is", async () => {
-    const x402 = await fixture.gateway();
-    const headers = await x402.pay({ payer: fixture.payer, value: 1n });
-    await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.not_offered" });
-  });
+  onlyInLongRun(() => {
+    test("a dry-run with a payment of another price is refused with 402, as the paid request is", async () => {
+      const x402 = await fixture.gateway();
+      const headers = await x402.pay({ payer: fixture.payer, value: 1n });
+      await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.not_offered" });
+    });
 
-  test("a dry-run by a payer without the money is refused with 402, as the paid request is", async () => {
-    const x402 = await fixture.gateway();
-    const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
-    await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.rejected" });
+    test("a dry-run by a payer without the money is refused with 402, as the paid request is", async () => {
+      const x402 = await fixture.gateway();
+      const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
+      await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.rejected" });
+    });
   });
 });
 
@@ -138,7 +144,7 @@ describe("403", () => {
     x402: { job_policies: [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }] },
   };
 
-  test.each(["good", "broken"])(
+  test.each(sample(["good", "broken"]))(
     "a dry-run of a disabled job with a %s payment is refused with 403, as the paid request is",
     async (kind) => {
       const open = await fixture.gateway();
@@ -158,15 +164,17 @@ describe("403", () => {
     expect([unpaid.status, unpaid.json()["code"]]).toEqual([403, "caller.missing"]);
   });
 
-  test("a dry-run with a caller's nonce that a payment has used is refused with 403", async () => {
-    const caller = await newPayer(fixture.devnet, 0n);
-    await fixture.devnet.chain.permitCaller(1n, caller.address);
-    const x402 = await fixture.gateway(restrictedJobs(fixture.devnet));
-    const proof = await proofOf({ by: caller });
-    const payment = await signOffer(await x402.post({}, { path: DELEGATED }), { payer: fixture.payer });
-    expect((await x402.post({ ...payment, ...proof }, { path: DELEGATED })).status).toBe(202);
-    const answer = await x402.post(proof, { path: `${DELEGATED}/auth-dry-run` });
-    expect([answer.status, answer.json()["code"]]).toEqual([403, "caller.nonce_used"]);
+  onlyInLongRun(() => {
+    test("a dry-run with a caller's nonce that a payment has used is refused with 403", async () => {
+      const caller = await newPayer(fixture.devnet, 0n);
+      await fixture.devnet.chain.permitCaller(1n, caller.address);
+      const x402 = await fixture.gateway(restrictedJobs(fixture.devnet));
+      const proof = await proofOf({ by: caller });
+      const payment = await signOffer(await x402.post({}, { path: DELEGATED }), { payer: fixture.payer });
+      expect((await x402.post({ ...payment, ...proof }, { path: DELEGATED })).status).toBe(202);
+      const answer = await x402.post(proof, { path: `${DELEGATED}/auth-dry-run` });
+      expect([answer.status, answer.json()["code"]]).toEqual([403, "caller.nonce_used"]);
+    });
   });
 
   test("a dry-run without a payment refuses with 403 an operator's quote for another job or another body", async () => {
@@ -182,19 +190,23 @@ describe("403", () => {
 });
 
 describe("404", () => {
-  test.each([
+  const HEADERS: readonly [string, object][] = [
     ["without a payment", {}],
     ["with an unreadable payment header", { "X-PAYMENT": "AAAA" }],
-  ])("a dry-run %s of a job without a price is refused with 404", async (_how, headers) => {
-    const x402 = await fixture.gateway();
-    const path = "/x402/jobs/1/9";
-    await expectRefusedAlike(fixture, x402, {
-      headers: { ...headers },
-      path,
-      status: 404,
-      code: "job.not_found",
-    });
-  });
+  ];
+  test.each(sample(HEADERS))(
+    "a dry-run %s of a job without a price is refused with 404",
+    async (_how, headers) => {
+      const x402 = await fixture.gateway();
+      const path = "/x402/jobs/1/9";
+      await expectRefusedAlike(fixture, x402, {
+        headers: { ...headers },
+        path,
+        status: 404,
+        code: "job.not_found",
+      });
+    },
+  );
 
   test("a dry-run's path with anything behind it is 404", async () => {
     const x402 = await fixture.gateway();
@@ -233,18 +245,20 @@ describe("409", () => {
     await expectRefusedAlike(fixture, x402, other);
   });
 
-  test("a dry-run with an operator's quote that a payment has used is refused with 409, as the paid request is", async () => {
-    const x402 = await fixture.gateway(honouringQuotes);
-    const { header } = signQuote(quoteOf(fixture.payer));
-    const pay = async () => ({
-      ...header,
-      ...(await signOffer(await x402.post(header, { path: JOB_PATH }), { payer: fixture.payer })),
+  onlyInLongRun(() => {
+    test("a dry-run with an operator's quote that a payment has used is refused with 409, as the paid request is", async () => {
+      const x402 = await fixture.gateway(honouringQuotes);
+      const { header } = signQuote(quoteOf(fixture.payer));
+      const pay = async () => ({
+        ...header,
+        ...(await signOffer(await x402.post(header, { path: JOB_PATH }), { payer: fixture.payer })),
+      });
+      const [first, headers] = [await pay(), await pay()];
+      expect((await x402.post(first)).status).toBe(202);
+      // The dry-run is refused with and without a payment.
+      for (const each of [headers, header])
+        await expectRefusedAlike(fixture, x402, { headers: each, status: 409, code: "quote.used" });
     });
-    const [first, headers] = [await pay(), await pay()];
-    expect((await x402.post(first)).status).toBe(202);
-    // The dry-run is refused with and without a payment.
-    for (const each of [headers, header])
-      await expectRefusedAlike(fixture, x402, { headers: each, status: 409, code: "quote.used" });
   });
 });
 
@@ -340,13 +354,15 @@ describe("503", () => {
     expect(Number(unpaid.headers["retry-after"])).toBeGreaterThan(0);
   });
 
-  test.each([
-    ["an unreadable payment header", async () => ({ "PAYMENT-SIGNATURE": "AAAA" })],
-    ["a version 1 payment", (before: TestX402) => before.payV1({ payer: fixture.payer })],
-  ] as const)("a dry-run with %s is 503 without a rate, as the paid request is", async (_what, pay) => {
-    const headers = { ...(await pay(await fixture.gateway())) };
-    const x402 = await fixture.gateway({ token: rateless });
-    await expectRefusedAlike(fixture, x402, { headers, status: 503, code: "price.unavailable" });
+  onlyInLongRun(() => {
+    test.each([
+      ["an unreadable payment header", async () => ({ "PAYMENT-SIGNATURE": "AAAA" })],
+      ["a version 1 payment", (before: TestX402) => before.payV1({ payer: fixture.payer })],
+    ] as const)("a dry-run with %s is 503 without a rate, as the paid request is", async (_what, pay) => {
+      const headers = { ...(await pay(await fixture.gateway())) };
+      const x402 = await fixture.gateway({ token: rateless });
+      await expectRefusedAlike(fixture, x402, { headers, status: 503, code: "price.unavailable" });
+    });
   });
 
   test("a dry-run is 503 at a gateway that was stopped, with a payment or without, as the paid request is", async () => {
@@ -358,13 +374,15 @@ describe("503", () => {
     expect([unpaid.status, unpaid.json()["code"]]).toEqual([503, "service.draining"]);
   });
 
-  test("a dry-run with a payment whose outcome is unknown is 503, as the paid request is", async () => {
-    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    expect((await x402.post(headers)).status).toBe(503);
-    const answers = await Promise.all([DRY_RUN, JOB_PATH].map((path) => x402.post(headers, { path })));
-    for (const answer of answers)
-      expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+  onlyInLongRun(() => {
+    test("a dry-run with a payment whose outcome is unknown is 503, as the paid request is", async () => {
+      const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+      const headers = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+      expect((await x402.post(headers)).status).toBe(503);
+      const answers = await Promise.all([DRY_RUN, JOB_PATH].map((path) => x402.post(headers, { path })));
+      for (const answer of answers)
+        expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    });
   });
 });

@@ -7,7 +7,7 @@ import {
   jwtVerify,
 } from "jose";
 import { describe, expect, test } from "vitest";
-import { Refused } from "../../../../services/producer/producer.ts";
+import { type Inject, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { PaymentState } from "../../../../shared/payments/payment.ts";
 import { sha256Hex } from "../../../../shared/platform/crypto/compare.ts";
@@ -16,6 +16,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { type ClientAnswer, codeOf, idOf, paymentIn } from "../../../support/books.ts";
 import { type Answer, send } from "../../../support/http.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { newReceiptKey } from "../../../support/receipt-key.ts";
 import { settlementIn, usePreferWait, WAIT } from "./pay-job/prefer-wait.ts";
 
@@ -84,11 +85,13 @@ test("the 202 has a receipt that jose verifies by the published key", async () =
   });
 });
 
-test("a payment of version 1 has its network in the receipt as CAIP-2", async () => {
-  const x402 = await signing(key.pem);
-  const answer = await x402.post(await x402.payV1({ payer: fixture.payer }));
-  const { network } = await verified(receiptIn(answer), await keysOf(x402));
-  expect(network).toBe(fixture.devnet.network);
+onlyInLongRun(() => {
+  test("a payment of version 1 has its network in the receipt as CAIP-2", async () => {
+    const x402 = await signing(key.pem);
+    const answer = await x402.post(await x402.payV1({ payer: fixture.payer }));
+    const { network } = await verified(receiptIn(answer), await keysOf(x402));
+    expect(network).toBe(fixture.devnet.network);
+  });
 });
 
 test("without receipt_keys no receipt is signed, and no keys are published", async () => {
@@ -100,47 +103,53 @@ test("without receipt_keys no receipt is signed, and no keys are published", asy
   expect(keys.status).toBe(404);
 });
 
-test("the same payment at another gateway, after a restart and after a rotation has a receipt that says the same", async () => {
-  const first = await signing(key.pem);
-  const headers = await first.pay({ payer: fixture.payer });
-  const told = receiptIn(await first.post(headers));
-  await fixture.stop(first);
-  const restarted = await signing(key.jwk);
-  const rotated = await signing(nextKey.pem, key.publicPem);
-  const again = receiptIn(await restarted.post(headers));
-  const byNext = receiptIn(await rotated.post(headers));
+onlyInLongRun(() => {
+  test("the same payment at another gateway, after a restart and after a rotation has a receipt that says the same", async () => {
+    const first = await signing(key.pem);
+    const headers = await first.pay({ payer: fixture.payer });
+    const told = receiptIn(await first.post(headers));
+    await fixture.stop(first);
+    const restarted = await signing(key.jwk);
+    const rotated = await signing(nextKey.pem, key.publicPem);
+    const again = receiptIn(await restarted.post(headers));
+    const byNext = receiptIn(await rotated.post(headers));
 
-  const jwks = await keysOf(rotated);
-  expect(jwks.keys).toHaveLength(2);
-  const factsIn = async (signed: Signed) => {
-    const { iat: _, body_digest, ...facts } = await verified(signed, jwks);
-    expect(body_digest).toBe(sha256Hex(Buffer.from(`${signed.salt}.${sha256Hex(Buffer.from("hello"))}`)));
-    return facts;
-  };
-  expect(await factsIn(again)).toEqual(await factsIn(told));
-  expect(await factsIn(byNext)).toEqual(await factsIn(told));
-  await expect(verified(byNext, await keysOf(restarted))).rejects.toThrow("no applicable key");
+    const jwks = await keysOf(rotated);
+    expect(jwks.keys).toHaveLength(2);
+    const factsIn = async (signed: Signed) => {
+      const { iat: _, body_digest, ...facts } = await verified(signed, jwks);
+      expect(body_digest).toBe(sha256Hex(Buffer.from(`${signed.salt}.${sha256Hex(Buffer.from("hello"))}`)));
+      return facts;
+    };
+    expect(await factsIn(again)).toEqual(await factsIn(told));
+    expect(await factsIn(byNext)).toEqual(await factsIn(told));
+    await expect(verified(byNext, await keysOf(restarted))).rejects.toThrow("no applicable key");
+  });
+
+  test("a payment whose settle got no answer has a receipt once the chain has shown it to another gateway", async () => {
+    const dying = await signing(key.pem);
+    const headers = await dying.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 4000 });
+    const unanswered = dying.post(headers).catch(() => undefined);
+    await eventually(
+      "it is claimed",
+      async () => (await dying.journal.find(callIdOf(headers))) !== undefined,
+    );
+    const x402 = await signing(nextKey.pem);
+    const found = await x402.untilState(callIdOf(headers), "QUEUED");
+    const answer = await x402.post(headers);
+    expect(answer.status).toBe(202);
+    const { transaction } = await verified(receiptIn(answer), await keysOf(x402));
+    expect([transaction, found.settlement?.by]).toEqual([found.settlement?.transaction, "chain"]);
+    await unanswered;
+  });
 });
 
-test("a payment whose settle got no answer has a receipt once the chain has shown it to another gateway", async () => {
-  const dying = await signing(key.pem);
-  const headers = await dying.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 4000 });
-  const unanswered = dying.post(headers).catch(() => undefined);
-  await eventually("it is claimed", async () => (await dying.journal.find(callIdOf(headers))) !== undefined);
-  const x402 = await signing(nextKey.pem);
-  const found = await x402.untilState(callIdOf(headers), "QUEUED");
-  const answer = await x402.post(headers);
-  expect(answer.status).toBe(202);
-  const { transaction } = await verified(receiptIn(answer), await keysOf(x402));
-  expect([transaction, found.settlement?.by]).toEqual([found.settlement?.transaction, "chain"]);
-  await unanswered;
-});
-
-test.each([
+const ENDS: readonly [string, Inject, number][] = [
   ["the result", async () => ({ status: 200, body: "done" }), 200],
   ["the failure", async () => Promise.reject(new Refused("it says no")), 502],
-])(
+];
+test.each(sample(ENDS))(
   "an answer that has waited for %s has the receipt of the payment in its settlement",
   async (_what, run, status) => {
     const x402 = await signing(key.pem);
@@ -162,15 +171,17 @@ test("only a request with the same body gets the digest of the body", async () =
   expect([guess.status, guess.text.includes("signed_receipt")]).toEqual([409, false]);
 });
 
-test("a receipt that is signed after the refund says so", async () => {
-  const x402 = await signing(key.pem);
-  const headers = await x402.pay({ payer: fixture.payer });
-  const before = receiptIn(await x402.post(headers));
-  await x402.redis.hset(keys.record(callIdOf(headers)), "st", "REFUNDED" satisfies PaymentState);
-  const after = receiptIn(await x402.post(headers));
-  const jwks = await keysOf(x402);
-  const statusOf = async (signed: Signed) => (await verified(signed, jwks))["status"];
-  expect([await statusOf(before), await statusOf(after)]).toEqual(["accepted", "refunded"]);
+onlyInLongRun(() => {
+  test("a receipt that is signed after the refund says so", async () => {
+    const x402 = await signing(key.pem);
+    const headers = await x402.pay({ payer: fixture.payer });
+    const before = receiptIn(await x402.post(headers));
+    await x402.redis.hset(keys.record(callIdOf(headers)), "st", "REFUNDED" satisfies PaymentState);
+    const after = receiptIn(await x402.post(headers));
+    const jwks = await keysOf(x402);
+    const statusOf = async (signed: Signed) => (await verified(signed, jwks))["status"];
+    expect([await statusOf(before), await statusOf(after)]).toEqual(["accepted", "refunded"]);
+  });
 });
 
 test("the verifier of x402's extension offer-receipt accepts a receipt with the published key", async () => {
@@ -219,16 +230,18 @@ describe("of a result", () => {
     expect(again.status).toBe(200);
   });
 
-  test("the receipt of a failed call says that it failed, and has no digest", async () => {
-    const x402 = await signing(key.pem);
-    const bought = await calls.ended(x402, async () => {
-      throw new Refused("it says no");
+  onlyInLongRun(() => {
+    test("the receipt of a failed call says that it failed, and has no digest", async () => {
+      const x402 = await signing(key.pem);
+      const bought = await calls.ended(x402, async () => {
+        throw new Refused("it says no");
+      });
+      const signed = (await bought.get("/receipt")).json<Signed>();
+      expect(Object.keys(signed)).toEqual(["jws"]);
+      const claims = await ofResult(signed, x402);
+      expect(claims).toMatchObject({ status: "failed", failure_code: "runner.refused", call_id: bought.id });
+      expect(claims).not.toHaveProperty("result_digest");
     });
-    const signed = (await bought.get("/receipt")).json<Signed>();
-    expect(Object.keys(signed)).toEqual(["jws"]);
-    const claims = await ofResult(signed, x402);
-    expect(claims).toMatchObject({ status: "failed", failure_code: "runner.refused", call_id: bought.id });
-    expect(claims).not.toHaveProperty("result_digest");
   });
 
   test("a receipt is refused before the result, and without the token of the call", async () => {

@@ -8,6 +8,7 @@ import { useBoughtCalls } from "../../../../fixtures/bought-call.ts";
 import { type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import { type Answer, send } from "../../../../support/http.ts";
+import { onlyInLongRun } from "../../../../support/long-run.ts";
 import { encodeHeader } from "../../../../support/sign-payment.ts";
 
 const fixture = useX402();
@@ -77,15 +78,17 @@ test("a stranger who rebuilds a payment's header from its calldata and guesses t
   expect((await x402.post(headers, { body: "another guess" })).status).toBe(409);
 });
 
-test("a repeat with the call's own token gets the token again, and a repeat with another call's token does not", async () => {
-  const x402 = await fixture.gateway();
-  const { id, token, headers } = await calls.buy(x402);
-  const other = await x402.post(await x402.pay({ payer: await newPayer(fixture.devnet) }));
-  const again = await x402.post({ ...headers, Authorization: `Bearer ${token}` });
-  expect(again.headers["idempotent-replayed"]).toBe("true");
-  expect(again.json()).toMatchObject({ call_id: id, result_token: token });
-  const ofOther = String(other.json()["result_token"]);
-  isTokenless(await x402.post({ ...headers, Authorization: `Bearer ${ofOther}` }), id);
+onlyInLongRun(() => {
+  test("a repeat with the call's own token gets the token again, and a repeat with another call's token does not", async () => {
+    const x402 = await fixture.gateway();
+    const { id, token, headers } = await calls.buy(x402);
+    const other = await x402.post(await x402.pay({ payer: await newPayer(fixture.devnet) }));
+    const again = await x402.post({ ...headers, Authorization: `Bearer ${token}` });
+    expect(again.headers["idempotent-replayed"]).toBe("true");
+    expect(again.json()).toMatchObject({ call_id: id, result_token: token });
+    const ofOther = String(other.json()["result_token"]);
+    isTokenless(await x402.post({ ...headers, Authorization: `Bearer ${ofOther}` }), id);
+  });
 });
 
 test("a stranger who knows the payment-identifier of a purchase gets neither its token nor its result", async () => {
@@ -112,17 +115,19 @@ test("a stranger who knows the payment-identifier of a purchase gets neither its
   expect((await x402.post(stranger)).json()["call_id"]).not.toBe(id);
 });
 
-test("among copies of a payment sent at once, only the request that claimed it gets the token", async () => {
-  const replicas = [await fixture.gateway(), await fixture.gateway()] as const;
-  const headers = await replicas[0].pay({ payer: fixture.payer });
-  const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => replicas[i % 2]?.post(headers)));
-  expect(answers.map((answer) => answer?.status)).toEqual(Array(8).fill(202));
-  expect(answers.filter((answer) => answer?.text.includes("rt_"))).toHaveLength(1);
-});
+onlyInLongRun(() => {
+  test("among copies of a payment sent at once, only the request that claimed it gets the token", async () => {
+    const replicas = [await fixture.gateway(), await fixture.gateway()] as const;
+    const headers = await replicas[0].pay({ payer: fixture.payer });
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => replicas[i % 2]?.post(headers)));
+    expect(answers.map((answer) => answer?.status)).toEqual(Array(8).fill(202));
+    expect(answers.filter((answer) => answer?.text.includes("rt_"))).toHaveLength(1);
+  });
 
-test("a first request that waits for the chain's proof of its own payment gets the token", async () => {
-  const x402 = await fixture.gateway();
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
-  const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
-  expect(answer.json()).toHaveProperty("result_token");
+  test("a first request that waits for the chain's proof of its own payment gets the token", async () => {
+    const x402 = await fixture.gateway();
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+    const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
+    expect(answer.json()).toHaveProperty("result_token");
+  });
 });
