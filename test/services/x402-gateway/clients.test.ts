@@ -3,6 +3,7 @@ import { readDocument } from "../../docs/blocks.ts";
 import { useInjecting } from "../../fixtures/injecting.ts";
 import { PRICE, type TestX402, useX402 } from "../../fixtures/x402.ts";
 import { paymentIn } from "../../support/books.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { newWallet } from "../../support/wallets.ts";
 import { CLIENTS } from "./clients.ts";
 import { permit2Token } from "./permit2-gateway.ts";
@@ -32,7 +33,7 @@ test("docs/payments.md lists exactly the clients that are tested here", () => {
   expect(listed).toEqual(CLIENTS.map(({ name, version }) => [name, String(version)]));
 });
 
-test.each(CLIENTS)(
+test.each(CLIENTS.filter(({ variant }) => LONG_RUN || !variant))(
   "a purchase by $name has the outcome in docs/payments.md",
   async ({ name, version, settings = {}, payer, permit2, runs, buy }) => {
     const token = permit2 === undefined ? {} : permit2Token(fixture.devnet, "usdt");

@@ -24,6 +24,8 @@ export type Client = {
   /** Kind of payer, if not a key with money. With Permit2, the payment is in USDT instead of the devnet's token. */
   payer?: "wallet" | "undeployed wallet";
   permit2?: "approved" | "not approved";
+  /** Whether it differs from another client only in its version, payer or settings. Such a client buys in the long run only. */
+  variant?: true;
   /** Whether a runner runs the job and answers. */
   runs?: true;
   buy: (x402: TestX402, payer: Payer) => Promise<Outcome>;
@@ -90,6 +92,7 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "thirdweb",
     version: 1,
+    variant: true,
     async buy(x402, payer) {
       const window = { validAfter: now() - 86_400n, validBefore: now() + 120n };
       const { payload } = await signPaymentV1(await offerV1(x402), { payer, ...window });
@@ -108,6 +111,7 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "Faremeter",
     version: 2,
+    variant: true,
     buy: (x402, payer) =>
       postedV2(x402, { payer, validAfter: now() - 60n, validBefore: now() + 120n }, () => ({
         extensions: undefined,
@@ -136,6 +140,7 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "BankofAI 0.6.1, at another name of the gateway or with a query",
     version: 2,
+    variant: true,
     buy: boughtLike("bankofai-x402-0.6.1-query"),
   },
   { name: "r402 0.21", version: 2, buy: boughtLike("r402-0.21.0-v2") },
@@ -150,6 +155,7 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "official Go client 2.9, with `payment_window_secs_max = 180`",
     version: 2,
+    variant: true,
     settings: { payment_window_secs_max: 180 },
     buy: buyForAnHour,
   },
@@ -157,14 +163,22 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "`@x402/fetch` 2.27, for a wallet that is not deployed yet",
     version: 2,
+    variant: true,
     payer: "undeployed wallet",
     buy: fetchPaid,
   },
-  { name: "`@x402/evm/exact/v1/client` 2.27, for a wallet", version: 1, payer: "wallet", buy: buyInVersion1 },
+  {
+    name: "`@x402/evm/exact/v1/client` 2.27, for a wallet",
+    version: 1,
+    variant: true,
+    payer: "wallet",
+    buy: buyInVersion1,
+  },
   { name: "`@x402/fetch` 2.27, in a token by Permit2", version: 2, permit2: "approved", buy: fetchPaid },
   {
     name: "`@x402/fetch` 2.27, for a wallet in a token by Permit2",
     version: 2,
+    variant: true,
     payer: "wallet",
     permit2: "approved",
     buy: fetchPaid,
@@ -172,6 +186,7 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "`@x402/fetch` 2.27, in a token by Permit2 that its payer has not approved",
     version: 2,
+    variant: true,
     permit2: "not approved",
     buy: fetchPaid,
   },

@@ -39,48 +39,48 @@ function configDir(redisUrl: string, user: ProcessKind): string {
   return dir;
 }
 
-test("one authorization sent to two deployments with the same pay_to buys two jobs, and the audit finds it when it gets the other deployment's payments", async () => {
-  const here = await fixture.gateway();
-  const there = await fixture.gateway({ redisUrl: otherRedis.url });
-  const fromBlock = String((await fixture.devnet.chain.client.getBlockNumber()) + 1n);
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 500, times: 2 });
-  const headers = await here.pay({ payer: fixture.payer });
-  const answers = await Promise.all([here.post(headers), there.post(headers)]);
-  expect(answers.map(({ status }) => status)).toEqual([202, 202]);
-  expect(await fixture.charged()).toEqual([PRICE]);
-  const id = idIn(answers[0]);
-  const toBlock = String(await fixture.devnet.chain.client.getBlockNumber());
+onlyInLongRun(() => {
+  test("one authorization sent to two deployments with the same pay_to buys two jobs, and the audit finds it when it gets the other deployment's payments", async () => {
+    const here = await fixture.gateway();
+    const there = await fixture.gateway({ redisUrl: otherRedis.url });
+    const fromBlock = String((await fixture.devnet.chain.client.getBlockNumber()) + 1n);
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 500, times: 2 });
+    const headers = await here.pay({ payer: fixture.payer });
+    const answers = await Promise.all([here.post(headers), there.post(headers)]);
+    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+    const id = idIn(answers[0]);
+    const toBlock = String(await fixture.devnet.chain.client.getBlockNumber());
 
-  const audit = (redisUrl: string, ...more: string[]) => {
-    const config = ["--config-dir", configDir(redisUrl, "operator")];
-    return runHere(["payments", "audit", ...config, "--from-block", fromBlock, ...more]);
-  };
-  const upTo = ["--to-block", toBlock]; // a late settle request may add one more block
-  const theirs = join(tempDir(), "there.json");
-  const alone = await audit(otherRedis.url, "-o", "json", ...upTo);
-  writeFileSync(theirs, alone.stdout);
-  expect([alone.code, (await audit(fixture.redis.url)).code]).toEqual([0, 0]);
-  const compared = await audit(fixture.redis.url, "--other", theirs, ...upTo);
-  expect(compared.code).toBe(1);
-  expect(compared.stdout).toContain("1 transfer counted at both deployments");
-  expect(compared.stdout).toContain(
-    `counted twice: transaction ${answers[0].json()["transaction"]}, call ${id}`,
-  );
-  expect(
-    jsonLines(await audit(fixture.redis.url, "--other", theirs, "-o", "json", ...upTo))[0],
-  ).toMatchObject({
-    compared: [{ counted_twice: [{ call_id: id }], gaps: [] }],
+    const audit = (redisUrl: string, ...more: string[]) => {
+      const config = ["--config-dir", configDir(redisUrl, "operator")];
+      return runHere(["payments", "audit", ...config, "--from-block", fromBlock, ...more]);
+    };
+    const upTo = ["--to-block", toBlock]; // a late settle request may add one more block
+    const theirs = join(tempDir(), "there.json");
+    const alone = await audit(otherRedis.url, "-o", "json", ...upTo);
+    writeFileSync(theirs, alone.stdout);
+    expect([alone.code, (await audit(fixture.redis.url)).code]).toEqual([0, 0]);
+    const compared = await audit(fixture.redis.url, "--other", theirs, ...upTo);
+    expect(compared.code).toBe(1);
+    expect(compared.stdout).toContain("1 transfer counted at both deployments");
+    expect(compared.stdout).toContain(
+      `counted twice: transaction ${answers[0].json()["transaction"]}, call ${id}`,
+    );
+    expect(
+      jsonLines(await audit(fixture.redis.url, "--other", theirs, "-o", "json", ...upTo))[0],
+    ).toMatchObject({
+      compared: [{ counted_twice: [{ call_id: id }], gaps: [] }],
+    });
+
+    await fixture.devnet.chain.mine();
+    const only = await here.post(await here.pay({ payer: await newPayer(fixture.devnet) }));
+    expect(only.status).toBe(202);
+    const shorter = await audit(fixture.redis.url, "--other", theirs);
+    expect(shorter.stdout).toContain("comparison incomplete: the other audit covers only blocks");
+    await otherRedis.client.flushdb();
   });
 
-  await fixture.devnet.chain.mine();
-  const only = await here.post(await here.pay({ payer: await newPayer(fixture.devnet) }));
-  expect(only.status).toBe(202);
-  const shorter = await audit(fixture.redis.url, "--other", theirs);
-  expect(shorter.stdout).toContain("comparison incomplete: the other audit covers only blocks");
-  await otherRedis.client.flushdb();
-});
-
-onlyInLongRun(() => {
   test("`postern x402 --drain` stops sales at every gateway of its Redis, and earlier purchases are still answered", async () => {
     const selling = await fixture.gateway();
     const headers = await selling.pay({ payer: fixture.payer });

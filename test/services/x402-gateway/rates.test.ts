@@ -18,10 +18,10 @@ import {
 } from "../../fixtures/x402.ts";
 import { codeOf } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { type PaymentChoice, signPayment, signPaymentV1 } from "../../support/sign-payment.ts";
 
 const fixture = useX402();
-const proxy = useRedisProxy(fixture.redis);
 const chain = useRateSources();
 let feed: Hex;
 let skewMs = 0;
@@ -114,13 +114,15 @@ test("only one of two gateways reads the source of a rate in a period, and the o
   expect(Object.keys(state ?? {}).sort()).toEqual(["due_at", "read_at", "value"]);
 });
 
-test("tokens whose rates have the same source share one read, each with its own decimals", async () => {
-  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-  const other = { ...unwatched(token), ...live(), decimals: 18 };
-  const accepted_tokens = [{ ...token, ...live() }, other];
-  const x402 = await start({ x402: { accepted_tokens, trust_facilitator: true }, ...seldom });
-  await untilOffered(x402, "3200000,3200000000000000000");
-  expect(chain.proxy.calls).toBe(2);
+onlyInLongRun(() => {
+  test("tokens whose rates have the same source share one read, each with its own decimals", async () => {
+    const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
+    const other = { ...unwatched(token), ...live(), decimals: 18 };
+    const accepted_tokens = [{ ...token, ...live() }, other];
+    const x402 = await start({ x402: { accepted_tokens, trust_facilitator: true }, ...seldom });
+    await untilOffered(x402, "3200000,3200000000000000000");
+    expect(chain.proxy.calls).toBe(2);
+  });
 });
 
 test("the last rate of an unreachable source counts until max_rate_age_secs and no longer; once the source is back, its rate counts again", async () => {
@@ -177,43 +179,47 @@ test("a rate outside the bounds is ignored, and the last valid one counts", asyn
   expect(x402.log.events.filter(({ event }) => event === "rate.failed")).toHaveLength(1);
 });
 
-test("a rate in Redis outside the bounds is ignored, even if a process without these bounds wrote it", async () => {
-  const token = live({ min_rate: "3000", max_rate: "4000" });
-  const x402 = await start({ token });
-  await untilOffered(x402, "3200000");
-  chain.proxy.answer = "failing";
-  const [key] = await x402.redis.keys("{postern}:rate:*");
-  await x402.redis.hset(key!, "value", "1");
-  const second = await start({ token });
-  await eventually("it has looked", () => chain.proxy.calls > 6);
-  expect(await amounts(second)).toBe("price.unavailable");
-});
+onlyInLongRun(() => {
+  test("a rate in Redis outside the bounds is ignored, even if a process without these bounds wrote it", async () => {
+    const token = live({ min_rate: "3000", max_rate: "4000" });
+    const x402 = await start({ token });
+    await untilOffered(x402, "3200000");
+    chain.proxy.answer = "failing";
+    const [key] = await x402.redis.keys("{postern}:rate:*");
+    await x402.redis.hset(key!, "value", "1");
+    const second = await start({ token });
+    await eventually("it has looked", () => chain.proxy.calls > 6);
+    expect(await amounts(second)).toBe("price.unavailable");
+  });
 
-test("without Redis the last rate counts until it is too old, and no replica reads the source on its own", async () => {
-  const x402 = await start({ redisUrl: proxy.url, directUrl: fixture.redis.url });
-  await untilOffered(x402, "3200000");
-  let lost = 0;
-  proxy.onCommand = (words) => {
-    if (!words.some((word) => word.startsWith("{postern}:rate:"))) return undefined;
-    // Redis becomes unreachable at the first command of a poll. Within a read, the lease of 15 s would remain.
-    const beginsPoll = words.length === 7;
-    if (lost === 0 && !beginsPoll) return undefined;
-    lost += 1;
-    return { kind: "lose-command" };
-  };
-  await eventually("Redis is away", () => lost > 0);
-  await chain.write(feed, { answer: usd(3300) });
-  chain.proxy.calls = 0;
-  skewMs = 880_000;
-  expect(await amounts(x402)).toEqual(["3200000"]);
-  skewMs = 910_000;
-  expect(await amounts(x402)).toBe("price.unavailable");
-  expect(x402.log.text()).not.toContain("rate.failed");
-  const before = lost;
-  await eventually("it was asked again", () => lost > before + 2);
-  expect(chain.proxy.calls).toBe(0);
-  proxy.onCommand = () => undefined;
-  await untilOffered(x402, "3300000");
+  const proxy = useRedisProxy(fixture.redis);
+
+  test("without Redis the last rate counts until it is too old, and no replica reads the source on its own", async () => {
+    const x402 = await start({ redisUrl: proxy.url, directUrl: fixture.redis.url });
+    await untilOffered(x402, "3200000");
+    let lost = 0;
+    proxy.onCommand = (words) => {
+      if (!words.some((word) => word.startsWith("{postern}:rate:"))) return undefined;
+      // Redis becomes unreachable at the first command of a poll. Within a read, the lease of 15 s would remain.
+      const beginsPoll = words.length === 7;
+      if (lost === 0 && !beginsPoll) return undefined;
+      lost += 1;
+      return { kind: "lose-command" };
+    };
+    await eventually("Redis is away", () => lost > 0);
+    await chain.write(feed, { answer: usd(3300) });
+    chain.proxy.calls = 0;
+    skewMs = 880_000;
+    expect(await amounts(x402)).toEqual(["3200000"]);
+    skewMs = 910_000;
+    expect(await amounts(x402)).toBe("price.unavailable");
+    expect(x402.log.text()).not.toContain("rate.failed");
+    const before = lost;
+    await eventually("it was asked again", () => lost > before + 2);
+    expect(chain.proxy.calls).toBe(0);
+    proxy.onCommand = () => undefined;
+    await untilOffered(x402, "3300000");
+  });
 });
 
 describe("beside a token with a fixed rate", () => {
@@ -243,59 +249,65 @@ describe("beside a token with a fixed rate", () => {
     expect([refused.status, codeOf(refused)]).toEqual([402, "payment.not_offered"]);
   });
 
-  test("metrics have each token's rate and age, and no rate of a token without one", async () => {
-    const x402 = await start({ x402: two() });
+  onlyInLongRun(() => {
+    test("metrics have each token's rate and age, and no rate of a token without one", async () => {
+      const x402 = await start({ x402: two() });
+      const metrics = createMetrics();
+      registerRates(metrics, x402.gateway.rates);
+      await eventually("it is offered", async () => (await amounts(x402)).length === 2);
+      const { network, token } = fixture.devnet;
+      const known = await metrics.text();
+      const other = `network="${network}",asset="0x${"22".repeat(20)}",symbol="OTHER"`;
+      expect(known).toContain(
+        `postern_rate_value{network="${network}",asset="${token}",symbol="USDC"} 3200\n`,
+      );
+      expect(known).toContain(`postern_rate_value{${other}} 1\n`);
+      expect(known).toContain(`postern_rate_age_seconds{${other}} 0\n`);
+      chain.proxy.answer = "failing";
+      await eventually("it fails", () => x402.log.text().includes("status 500"));
+      await pass(x402, 1_000_000);
+      const stale = await metrics.text();
+      expect(stale).not.toMatch(/postern_rate_value\{[^}]*USDC/);
+      expect(stale).toMatch(/postern_rate_age_seconds\{[^}]*USDC"\} 1\d\d\d/);
+    });
+  });
+});
+
+onlyInLongRun(() => {
+  test("metrics and readiness distinguish two tokens of one symbol by their asset", async () => {
+    const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
+    const [one, other] = [fixture.devnet.token, unwatched(token).asset];
+    const x402 = await start({
+      x402: {
+        accepted_tokens: [
+          { ...token, rate_per_native_unit: "1" },
+          { ...unwatched(token), symbol: "USDC", rate_per_native_unit: "2" },
+        ],
+        trust_facilitator: true,
+      },
+    });
+    expect(x402.gateway.readiness().checks["rates"]).toMatchObject([{ asset: one }, { asset: other }]);
     const metrics = createMetrics();
     registerRates(metrics, x402.gateway.rates);
-    await eventually("it is offered", async () => (await amounts(x402)).length === 2);
-    const { network, token } = fixture.devnet;
-    const known = await metrics.text();
-    const other = `network="${network}",asset="0x${"22".repeat(20)}",symbol="OTHER"`;
-    expect(known).toContain(`postern_rate_value{network="${network}",asset="${token}",symbol="USDC"} 3200\n`);
-    expect(known).toContain(`postern_rate_value{${other}} 1\n`);
-    expect(known).toContain(`postern_rate_age_seconds{${other}} 0\n`);
-    chain.proxy.answer = "failing";
-    await eventually("it fails", () => x402.log.text().includes("status 500"));
-    await pass(x402, 1_000_000);
-    const stale = await metrics.text();
-    expect(stale).not.toMatch(/postern_rate_value\{[^}]*USDC/);
-    expect(stale).toMatch(/postern_rate_age_seconds\{[^}]*USDC"\} 1\d\d\d/);
+    const values = (await metrics.text()).match(/^postern_rate_value\{.*$/gm);
+    expect(values).toEqual([
+      expect.stringMatching(`asset="${one}".* 1$`),
+      expect.stringMatching(`asset="${other}".* 2$`),
+    ]);
   });
-});
 
-test("metrics and readiness distinguish two tokens of one symbol by their asset", async () => {
-  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-  const [one, other] = [fixture.devnet.token, unwatched(token).asset];
-  const x402 = await start({
-    x402: {
-      accepted_tokens: [
-        { ...token, rate_per_native_unit: "1" },
-        { ...unwatched(token), symbol: "USDC", rate_per_native_unit: "2" },
-      ],
-      trust_facilitator: true,
-    },
+  test("a rate at which the job would cost nothing is ignored", async () => {
+    const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
+    const of = (more: TomlTable) => ({
+      x402: { accepted_tokens: [{ ...unwatched(token), ...live(more) }], trust_facilitator: true },
+    });
+    const x402 = await start({ ...of({ decimals: 0 }), prices: { "7": "1000000000000" } });
+    await untilOffered(x402, "1");
+    const huge = await chain.feed(0);
+    await chain.write(huge, { answer: 2n ** 255n - 1n });
+    const rate = { source: "chainlink", rpc_url: chain.proxy.url, feed: huge, max_age_secs: YEAR_SECS };
+    const other = await start(of({ rate_per_native_unit: rate, decimals: 36 }));
+    await eventually("it was read", () => other.log.text().includes("rate.available"));
+    expect(await amounts(other)).toBe("price.unavailable");
   });
-  expect(x402.gateway.readiness().checks["rates"]).toMatchObject([{ asset: one }, { asset: other }]);
-  const metrics = createMetrics();
-  registerRates(metrics, x402.gateway.rates);
-  const values = (await metrics.text()).match(/^postern_rate_value\{.*$/gm);
-  expect(values).toEqual([
-    expect.stringMatching(`asset="${one}".* 1$`),
-    expect.stringMatching(`asset="${other}".* 2$`),
-  ]);
-});
-
-test("a rate at which the job would cost nothing is ignored", async () => {
-  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-  const of = (more: TomlTable) => ({
-    x402: { accepted_tokens: [{ ...unwatched(token), ...live(more) }], trust_facilitator: true },
-  });
-  const x402 = await start({ ...of({ decimals: 0 }), prices: { "7": "1000000000000" } });
-  await untilOffered(x402, "1");
-  const huge = await chain.feed(0);
-  await chain.write(huge, { answer: 2n ** 255n - 1n });
-  const rate = { source: "chainlink", rpc_url: chain.proxy.url, feed: huge, max_age_secs: YEAR_SECS };
-  const other = await start(of({ rate_per_native_unit: rate, decimals: 36 }));
-  await eventually("it was read", () => other.log.text().includes("rate.available"));
-  expect(await amounts(other)).toBe("price.unavailable");
 });
