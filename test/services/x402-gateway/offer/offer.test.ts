@@ -373,18 +373,22 @@ describe("a payment that authorizes what it does not accept", () => {
   );
 
   const within = { payment_window_secs_max: 180 };
-  const LASTING: readonly [string, Record<string, number>, Partial<PaymentChoice>][] = [
-    ["for an hour, as the official Go client signs", {}, { validBefore: now() + 3600n }],
-    ["for the offered time by a clock 32 s ahead", {}, { validBefore: now() + 32n + 120n }],
-    ["for that time with a small payment_window_secs_max", within, { validBefore: now() + 32n + 120n }],
-    ["from ten minutes ago on", {}, { validAfter: now() - 600n, validBefore: now() + 120n }],
+  const LASTING: readonly [string, Record<string, number>, () => Partial<PaymentChoice>][] = [
+    ["for an hour, as the official Go client signs", {}, () => ({ validBefore: now() + 3600n })],
+    ["for the offered time by a clock 32 s ahead", {}, () => ({ validBefore: now() + 32n + 120n })],
+    [
+      "for that time with a small payment_window_secs_max",
+      within,
+      () => ({ validBefore: now() + 32n + 120n }),
+    ],
+    ["from ten minutes ago on", {}, () => ({ validAfter: now() - 600n, validBefore: now() + 120n })],
   ];
   test.each(sample(LASTING))(
     "a payment that is valid %s is accepted in both versions",
     async (_name, x402, choice) => {
       const gateway = await fixture.gateway({ x402 });
       for (const pay of ["pay", "payV1"] as const)
-        expect((await gateway.post(await gateway[pay]({ payer: fixture.payer, ...choice }))).status).toBe(
+        expect((await gateway.post(await gateway[pay]({ payer: fixture.payer, ...choice() }))).status).toBe(
           202,
         );
       expect(await fixture.charged()).toEqual([PRICE, PRICE]);

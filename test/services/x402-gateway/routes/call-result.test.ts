@@ -224,23 +224,20 @@ describe("410", () => {
   });
 });
 
-onlyInLongRun(() => {
-  describe("429", () => {
-    test("a payer who signs in to one call more than sixty times a minute is refused with a retry time", async () => {
-      const { id, payer } = await buyCall(fixture);
-      const now = Date.now();
-      const { address } = await fixture.gateway({ clock: () => now });
-      const get = (headers = {}) =>
-        send(address, { method: "GET", path: `/x402/calls/${id}/result`, headers });
-      const signIn = async () => get(await signInAs(signInAskedBy(await get()), { payer }));
-      for (let i = 0; i < 60; i++) expect((await signIn()).status).toBe(404);
-      const answer = await signIn();
-      expect([answer.status, answer.json()["code"], answer.headers["retry-after"]]).toEqual([
-        429,
-        "request.rate_limited",
-        "1",
-      ]);
-    });
+describe("429", () => {
+  test("a payer who signs in to one call more than sixty times a minute is refused with a retry time", async () => {
+    const { id, payer } = await buyCall(fixture);
+    const now = Date.now();
+    const { address } = await fixture.gateway({ clock: () => now });
+    const get = (headers = {}) => send(address, { method: "GET", path: `/x402/calls/${id}/result`, headers });
+    const signIn = async () => get(await signInAs(signInAskedBy(await get()), { payer }));
+    for (let i = 0; i < 60; i++) expect((await signIn()).status).toBe(404);
+    const answer = await signIn();
+    expect([answer.status, answer.json()["code"], answer.headers["retry-after"]]).toEqual([
+      429,
+      "request.rate_limited",
+      "1",
+    ]);
   });
 });
 
