@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { runHere } from "../services/cli/run-here.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { needs, pathOf } from "../support/needs.ts";
 import { DOCUMENTS, readDocument } from "./blocks.ts";
 import { commandsIn, operationsFile, readAlerts, readRunbook } from "./operations.ts";
@@ -51,28 +52,26 @@ test.each(PAGES)(
   },
 );
 
-test(
-  "the rules are right for Prometheus, and each alert is silent before it fires in its own test",
-  needs("promtool"),
-  () => {
+onlyInLongRun(() => {
+  test("the rules are right for Prometheus, and so are their tests", needs("promtool"), () => {
     const run = (...args: string[]) => spawnSync(pathOf("promtool"), args, { encoding: "utf8" });
     const check = run("check", "rules", operationsFile("prometheus/rules.yml"));
     expect(check.status, check.stderr).toBe(0);
     const tried = run("test", "rules", operationsFile("prometheus/rules.test.yml"));
     expect(tried.status, tried.stdout + tried.stderr).toBe(0);
+  });
+});
 
-    const file = parse(readFileSync(operationsFile("prometheus/rules.test.yml"), "utf8"));
-    const cases = (file as { tests: { alert_rule_test: Tried[] }[] }).tests.flatMap(
-      ({ alert_rule_test: all }) => all,
-    );
-    for (const name of names) {
-      const counts = cases
-        .filter(({ alertname }) => alertname === name)
-        .map((each) => each.exp_alerts.length);
-      expect(counts[0], name).toBe(0);
-      expect(counts.at(-1), name).toBeGreaterThan(0);
-    }
-  },
-);
+test("each alert is silent before it fires in its own test", () => {
+  const file = parse(readFileSync(operationsFile("prometheus/rules.test.yml"), "utf8"));
+  const cases = (file as { tests: { alert_rule_test: Tried[] }[] }).tests.flatMap(
+    ({ alert_rule_test: all }) => all,
+  );
+  for (const name of names) {
+    const counts = cases.filter(({ alertname }) => alertname === name).map((each) => each.exp_alerts.length);
+    expect(counts[0], name).toBe(0);
+    expect(counts.at(-1), name).toBeGreaterThan(0);
+  }
+});
 
 type Tried = { alertname: string; exp_alerts: unknown[] };

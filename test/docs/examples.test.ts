@@ -28,7 +28,7 @@ const all = DOCUMENTS.flatMap(blocksOf);
 /** Pages whose commands are run by another check. */
 const PAGES_RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/operations/README.md": "test/docker/compose.test.ts",
-  "docs/operations/kubernetes/README.md": "test/docs/kubernetes.test.ts",
+  "docs/operations/kubernetes/README.md": "test/docs/kubernetes.long.test.ts",
   "docs/operations/prometheus/README.md": "test/docs/prometheus.test.ts",
   "docs/operations/proxies/README.md": "test/docs/proxies.test.ts",
   "docs/operations/systemd/README.md": "test/docs/units.test.ts",
@@ -43,7 +43,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npx postern dev": "test/package/install.long.test.ts",
   'docker run --detach --init --read-only --user "$(id -u):$(id -g)" --publish 9090:9090 --env POSTERN_SERVICE_ID=1 --volume "$PWD/config:/etc/postern:ro" postern webhooks --config-dir /etc/postern --bind-address 0.0.0.0:9090':
     "test/docker/image.long.test.ts",
-  "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
+  "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.long.test.ts",
   "postern callbacks show-secret https://hooks.example.com/postern":
     "test/services/cli/callbacks/show-secret.test.ts",
   "postern reload": "test/services/cli/reload.test.ts",
@@ -74,7 +74,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
  *   python FILE    a buyer in that language, like go FILE and rust FILE, run by test/docs/buyers.long.test.ts.
- *                  In docs/runner.md it is a runner, run by python-runner.test.ts
+ *                  In docs/runner.md it is a runner, run by python-runner.long.test.ts
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a part of it: the parts in a document are joined to one file

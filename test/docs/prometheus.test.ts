@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { readDocument } from "./blocks.ts";
@@ -38,53 +39,60 @@ test("the shipped configuration scrapes the private address of each process at i
   expect(new Set(used).size).toBe(used.length);
 });
 
-test(
-  "on Kubernetes the private port of each pod is scraped alone, with the namespace that KEDA selects",
-  needs("promtool"),
-  () => {
-    // Debian builds Prometheus without the discovery of Kubernetes, so its labels of two ports stand in for it.
-    const meta = (port: string) => ({
-      targets: [`10.0.0.7:${port}`],
-      labels: {
-        __meta_kubernetes_namespace: "postern",
-        __meta_kubernetes_pod_name: "postern-webhooks-1",
-        __meta_kubernetes_pod_container_port_name: port === "9091" ? "ops" : "http",
-      },
-    });
-    const { kubernetes_sd_configs: found, ...job } = readScrapeJob("kubernetes.yml") as Record<
-      string,
-      unknown
-    > & {
-      job_name: string;
-    };
-    expect(found).toEqual([{ role: "pod", namespaces: { names: ["postern"] } }]);
-    const file = join(tempDir(), "prometheus.yml");
-    writeFileSync(
-      file,
-      stringify({ scrape_configs: [{ ...job, static_configs: [meta("9091"), meta("9090")] }] }),
-    );
-    const { status, stdout, stderr } = promtool(
-      "check",
-      "service-discovery",
-      "--timeout=1s",
-      file,
-      job.job_name,
-    );
-    expect([status, stderr]).toEqual([0, ""]);
-    const targets = JSON.parse(stdout) as { labels: Record<string, string> }[];
-    const [scraped, ...others] = targets
-      .map(({ labels }) => labels)
-      .filter((labels) => labels["job"] !== undefined);
-    expect([scraped, others]).toMatchObject([
-      { __address__: "10.0.0.7:9091", job: "postern", namespace: "postern", instance: "postern-webhooks-1" },
-      [],
-    ]);
+onlyInLongRun(() => {
+  test(
+    "on Kubernetes the private port of each pod is scraped alone, with the namespace that KEDA selects",
+    needs("promtool"),
+    () => {
+      // Debian builds Prometheus without the discovery of Kubernetes, so its labels of two ports stand in for it.
+      const meta = (port: string) => ({
+        targets: [`10.0.0.7:${port}`],
+        labels: {
+          __meta_kubernetes_namespace: "postern",
+          __meta_kubernetes_pod_name: "postern-webhooks-1",
+          __meta_kubernetes_pod_container_port_name: port === "9091" ? "ops" : "http",
+        },
+      });
+      const { kubernetes_sd_configs: found, ...job } = readScrapeJob("kubernetes.yml") as Record<
+        string,
+        unknown
+      > & {
+        job_name: string;
+      };
+      expect(found).toEqual([{ role: "pod", namespaces: { names: ["postern"] } }]);
+      const file = join(tempDir(), "prometheus.yml");
+      writeFileSync(
+        file,
+        stringify({ scrape_configs: [{ ...job, static_configs: [meta("9091"), meta("9090")] }] }),
+      );
+      const { status, stdout, stderr } = promtool(
+        "check",
+        "service-discovery",
+        "--timeout=1s",
+        file,
+        job.job_name,
+      );
+      expect([status, stderr]).toEqual([0, ""]);
+      const targets = JSON.parse(stdout) as { labels: Record<string, string> }[];
+      const [scraped, ...others] = targets
+        .map(({ labels }) => labels)
+        .filter((labels) => labels["job"] !== undefined);
+      expect([scraped, others]).toMatchObject([
+        {
+          __address__: "10.0.0.7:9091",
+          job: "postern",
+          namespace: "postern",
+          instance: "postern-webhooks-1",
+        },
+        [],
+      ]);
 
-    const keda = readFileSync(operationsFile("kubernetes/keda/scaled-object.yaml"), "utf8");
-    const selected = new Set([...keda.matchAll(/namespace="([^"]*)"/g)].map(([, namespace]) => namespace));
-    expect([...selected]).toEqual([scraped?.["namespace"]]);
-    expect(readFileSync(operationsFile("kubernetes/kustomization.yaml"), "utf8")).toContain(
-      "namespace: postern\n",
-    );
-  },
-);
+      const keda = readFileSync(operationsFile("kubernetes/keda/scaled-object.yaml"), "utf8");
+      const selected = new Set([...keda.matchAll(/namespace="([^"]*)"/g)].map(([, namespace]) => namespace));
+      expect([...selected]).toEqual([scraped?.["namespace"]]);
+      expect(readFileSync(operationsFile("kubernetes/kustomization.yaml"), "utf8")).toContain(
+        "namespace: postern\n",
+      );
+    },
+  );
+});

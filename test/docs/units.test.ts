@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
 import { runHere } from "../services/cli/run-here.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { blocksOf, readDocument } from "./blocks.ts";
@@ -67,38 +68,43 @@ function follow(dir: string) {
   return spawnSync("bash", ["-euc", moved], { encoding: "utf8" });
 }
 
-test("the commands of docs/operations/systemd write a good configuration, and start units with addresses of their own", async () => {
-  const dir = tempDir();
-  const { stdout, stderr, status } = follow(dir);
-  expect([status, stderr], stdout).toEqual([0, "warning: POSTERN_QUOTE_SECRET: this variable is not used\n"]);
-  expect(stdout).toContain("console: 1 token");
-  expect(existsSync(join(dir, "etc/systemd/system/postern@.service"))).toBe(true);
+onlyInLongRun(() => {
+  test("the commands of docs/operations/systemd write a good configuration, and start units with addresses of their own", async () => {
+    const dir = tempDir();
+    const { stdout, stderr, status } = follow(dir);
+    expect([status, stderr], stdout).toEqual([
+      0,
+      "warning: POSTERN_QUOTE_SECRET: this variable is not used\n",
+    ]);
+    expect(stdout).toContain("console: 1 token");
+    expect(existsSync(join(dir, "etc/systemd/system/postern@.service"))).toBe(true);
 
-  expect(setting("Environment")).toBe("COMMAND=%i OPTIONS=");
-  expect(setting("EnvironmentFile")).toBe("-/etc/postern/%i.env");
-  expect(setting("ExecStart")).toMatch(/\/main\.js \$COMMAND --config-dir \/etc\/postern \$OPTIONS$/);
-  const [, enabled = ""] = /^systemctl enable --now (.*)$/m.exec(stdout) ?? [];
-  const units = enabled.split(" ").map((name) => name.replace("postern@", ""));
-  expect(units).toEqual(["webhooks", "webhooks-2", "producer", "producer-2", "operator"]);
-  const ports = new Map<string, string>();
-  for (const name of units) {
-    const file = join(dir, `etc/postern/${name}.env`);
-    const env = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
-    const { COMMAND: command = name, OPTIONS: options = "" } = env;
-    const { stdout: help } = await runHere([command, "--help"]);
-    for (const option of options.match(/--[\w-]+/g) ?? []) expect(help, name).toContain(option);
-    const [, port = ""] = /--ops-address 127\.0\.0\.1:(\d+)/.exec(options) ?? portOf(command);
-    ports.set(name, port);
-  }
-  expect(new Set(ports.values()).size).toBe(units.length);
-  const restarted = [
-    ...(/^ *for each in (.*?);/m.exec(readDocument(PAGE))?.[1] ?? "").matchAll(/(\S+):(\d+)/g),
-  ];
-  const kinds = ["producer", "producer-2", "webhooks", "webhooks-2", "operator"];
-  expect(restarted.map(([, name, port]) => [name, port])).toEqual(
-    kinds.map((name) => [name, ports.get(name)]),
-  );
-  for (const port of ports.values()) expect(scrapedTargets()).toContain(`127.0.0.1:${port}`);
+    expect(setting("Environment")).toBe("COMMAND=%i OPTIONS=");
+    expect(setting("EnvironmentFile")).toBe("-/etc/postern/%i.env");
+    expect(setting("ExecStart")).toMatch(/\/main\.js \$COMMAND --config-dir \/etc\/postern \$OPTIONS$/);
+    const [, enabled = ""] = /^systemctl enable --now (.*)$/m.exec(stdout) ?? [];
+    const units = enabled.split(" ").map((name) => name.replace("postern@", ""));
+    expect(units).toEqual(["webhooks", "webhooks-2", "producer", "producer-2", "operator"]);
+    const ports = new Map<string, string>();
+    for (const name of units) {
+      const file = join(dir, `etc/postern/${name}.env`);
+      const env = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
+      const { COMMAND: command = name, OPTIONS: options = "" } = env;
+      const { stdout: help } = await runHere([command, "--help"]);
+      for (const option of options.match(/--[\w-]+/g) ?? []) expect(help, name).toContain(option);
+      const [, port = ""] = /--ops-address 127\.0\.0\.1:(\d+)/.exec(options) ?? portOf(command);
+      ports.set(name, port);
+    }
+    expect(new Set(ports.values()).size).toBe(units.length);
+    const restarted = [
+      ...(/^ *for each in (.*?);/m.exec(readDocument(PAGE))?.[1] ?? "").matchAll(/(\S+):(\d+)/g),
+    ];
+    const kinds = ["producer", "producer-2", "webhooks", "webhooks-2", "operator"];
+    expect(restarted.map(([, name, port]) => [name, port])).toEqual(
+      kinds.map((name) => [name, ports.get(name)]),
+    );
+    for (const port of ports.values()) expect(scrapedTargets()).toContain(`127.0.0.1:${port}`);
+  });
 });
 
 /** The default port of the private address. */

@@ -8,7 +8,6 @@ import { parseAllDocuments } from "yaml";
 import { dirWith } from "../shared/config/files.ts";
 import { CONTRACT } from "../shared/config/x402-files.ts";
 import { COMPILER } from "../support/consumer.ts";
-import { onlyInLongRun } from "../support/long-run.ts";
 import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { readDocument } from "./blocks.ts";
@@ -122,37 +121,35 @@ describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () =
         expect(names).toEqual(expect.arrayContaining([...values]));
   });
 
-  onlyInLongRun(() => {
-    test("start each process with options that the program has, and with its files and secrets a good configuration", () => {
-      const manifests = render();
-      const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
-      const created = createdSecrets();
-      for (const { name, container, pod } of deploymentsOf(manifests)) {
-        const [command = "", ...rest] = container.args ?? [];
-        const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-        const help = spawnSync(process.execPath, [program, command, "--help"], { encoding: "utf8" });
-        expect(help.status, name).toBe(0);
-        for (const word of rest.filter((word) => word.startsWith("--"))) expect(help.stdout).toContain(word);
+  test("start each process with options that the program has, and with its files and secrets a good configuration", () => {
+    const manifests = render();
+    const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
+    const created = createdSecrets();
+    for (const { name, container, pod } of deploymentsOf(manifests)) {
+      const [command = "", ...rest] = container.args ?? [];
+      const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+      const help = spawnSync(process.execPath, [program, command, "--help"], { encoding: "utf8" });
+      expect(help.status, name).toBe(0);
+      for (const word of rest.filter((word) => word.startsWith("--"))) expect(help.stdout).toContain(word);
 
-        const secret = pod.volumes?.find((volume) => volume.name === "secrets")?.secret?.secretName ?? "";
-        expect([name, created.has(secret)]).toEqual([name, true]);
-        const values = created.get(secret)?.map((key) => [key, secretFor(key)]) ?? [];
-        const secrets = dirWith(Object.fromEntries(values));
-        const filled = Object.entries(data).map(([file, text]) => [
-          file,
-          text.replaceAll(SECRETS, secrets).replaceAll(`"0x${"0".repeat(40)}"`, `"${CONTRACT}"`),
-        ]);
-        const { postern, warnings } = LOADS[command]!(dirWith(Object.fromEntries(filled)), {});
-        expect([name, warnings]).toEqual([name, []]);
+      const secret = pod.volumes?.find((volume) => volume.name === "secrets")?.secret?.secretName ?? "";
+      expect([name, created.has(secret)]).toEqual([name, true]);
+      const values = created.get(secret)?.map((key) => [key, secretFor(key)]) ?? [];
+      const secrets = dirWith(Object.fromEntries(values));
+      const filled = Object.entries(data).map(([file, text]) => [
+        file,
+        text.replaceAll(SECRETS, secrets).replaceAll(`"0x${"0".repeat(40)}"`, `"${CONTRACT}"`),
+      ]);
+      const { postern, warnings } = LOADS[command]!(dirWith(Object.fromEntries(filled)), {});
+      expect([name, warnings]).toEqual([name, []]);
 
-        const port = container.ports?.find((each) => each.name === "ops")?.containerPort;
-        expect(postern.ops_address).toBe(`0.0.0.0:${port}`);
-        expect([container.readinessProbe?.httpGet, container.livenessProbe?.httpGet]).toEqual([
-          { path: "/readyz", port: "ops" },
-          { path: "/livez", port: "ops" },
-        ]);
-      }
-    });
+      const port = container.ports?.find((each) => each.name === "ops")?.containerPort;
+      expect(postern.ops_address).toBe(`0.0.0.0:${port}`);
+      expect([container.readinessProbe?.httpGet, container.livenessProbe?.httpGet]).toEqual([
+        { path: "/readyz", port: "ops" },
+        { path: "/livez", port: "ops" },
+      ]);
+    }
   });
 
   test("sell nothing once the lines that the page names are removed", () => {
