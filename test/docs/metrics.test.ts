@@ -12,20 +12,15 @@ import { readAlerts, readQueries } from "./operations.ts";
 
 const PROCESSES = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
 
-const redis = useRedis();
-const postern = usePostern(() => ({
-  postern: { drain_secs: 0, redis: { url: redis.url } },
-  webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
-  ...SALES_TABLES,
-}));
-
 type Metric = { name: string; type: string; labels: string[]; processes: string[] };
 type Documented = Metric & { aggregate: string };
 
 const byName = (a: Metric, b: Metric) => (a.name < b.name ? -1 : 1);
 
 /** The rows of the page's table. */
-function documented(): Documented[] {
+const DOCUMENTED = readRows();
+
+function readRows(): Documented[] {
   const rows = readDocument("docs/metrics.md").matchAll(
     /^\| `((?:postern|http_server)_\w+)` \| (\w+) \|([^|]*)\| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
   );
@@ -58,26 +53,13 @@ function labelsInSources(): Map<string, string[]> {
   return found;
 }
 
-/** Names and types of the metrics that a process lists at `/metrics`. */
-async function registeredBy(process: string): Promise<[name: string, type: string][]> {
-  const bind = process === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
-  const env = { POSTERN_PRICING_KEY: KEY };
-  const started = postern.start([process, ...bind, "--ops-address", "127.0.0.1:0"], { env });
-  const startsAtOnce = process === "producer" || process === "runner";
-  const { opsAddress } = await started.waitForEvent(startsAtOnce ? "service.started" : "service.starting");
-  const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
-  return [...text.matchAll(/^# TYPE ((?:postern|http_server)_\w+) (\w+)$/gm)].map(
-    ([, name = "", type = ""]) => [name, type],
-  );
-}
-
 test("the table of docs/metrics.md lists every metric of the sources with its labels, and no other", () => {
-  const labels = new Map(documented().map((metric) => [metric.name, metric.labels]));
+  const labels = new Map(DOCUMENTED.map((metric) => [metric.name, metric.labels]));
   expect(labels).toEqual(labelsInSources());
 });
 
 test("counters are summed over processes, and values that every process reads from the partitions are not", () => {
-  for (const { name, type, labels, aggregate } of documented()) {
+  for (const { name, type, labels, aggregate } of DOCUMENTED) {
     const isRead = labels.includes("partition");
     const gauge = isRead ? ["max", "min"] : ["sum", "max", "min", "count"];
     expect(type === "gauge" ? gauge : ["sum"], name).toContain(aggregate);
@@ -85,6 +67,26 @@ test("counters are summed over processes, and values that every process reads fr
 });
 
 onlyInLongRun(() => {
+  const redis = useRedis();
+  const postern = usePostern(() => ({
+    postern: { drain_secs: 0, redis: { url: redis.url } },
+    webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
+    ...SALES_TABLES,
+  }));
+
+  /** Names and types of the metrics that a process lists at `/metrics`. */
+  async function registeredBy(process: string): Promise<[name: string, type: string][]> {
+    const bind = process === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
+    const env = { POSTERN_PRICING_KEY: KEY };
+    const started = postern.start([process, ...bind, "--ops-address", "127.0.0.1:0"], { env });
+    const startsAtOnce = process === "producer" || process === "runner";
+    const { opsAddress } = await started.waitForEvent(startsAtOnce ? "service.started" : "service.starting");
+    const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
+    return [...text.matchAll(/^# TYPE ((?:postern|http_server)_\w+) (\w+)$/gm)].map(
+      ([, name = "", type = ""]) => [name, type],
+    );
+  }
+
   test("the table of docs/metrics.md lists every metric of every process with its type and labels, and none that does not exist", async () => {
     const registered = await Promise.all(PROCESSES.map(registeredBy));
     const labels = labelsInSources();
@@ -114,7 +116,7 @@ const expressions = [
 ];
 
 test.each(expressions)("the query of $name asks for metrics and labels that exist", ({ expr }) => {
-  const known = new Map(documented().map((metric) => [metric.name, metric]));
+  const known = new Map(DOCUMENTED.map((metric) => [metric.name, metric]));
   const used = [...expr.matchAll(/((?:postern|http_server)_\w+)(?:\{([^}]*)\})?/g)].map(
     ([, series = "", selector = ""]) => {
       const name = known.has(series) ? series : series.replace(/_bucket$/, "");
@@ -133,7 +135,7 @@ test.each(expressions)("the query of $name asks for metrics and labels that exis
 });
 
 test.each(expressions)("the query of $name combines processes as docs/metrics.md says", ({ expr }) => {
-  const aggregates = new Map(documented().map(({ name, aggregate }) => [name, aggregate]));
+  const aggregates = new Map(DOCUMENTED.map(({ name, aggregate }) => [name, aggregate]));
   const ways = expr.matchAll(
     /(?:\b(sum|max|min|count)(?: by \([^)]*\) | ?)\()?(?:(?:rate|increase|abs)\()?((?:postern|http_server)_\w+)/g,
   );

@@ -16,6 +16,7 @@ import { PRICING } from "../fixtures/pricing.ts";
 import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { gate } from "../services/runner/gated-jobs.ts";
 import { send } from "../support/http.ts";
+import { sample } from "../support/long-run.ts";
 
 /*
  * useRedis checks at the end that no part has left a connection open.
@@ -64,7 +65,7 @@ test.each(Object.entries(all))(
   },
 );
 
-test.each(Object.entries(served))(
+test.each(sample(Object.entries(served), 2))(
   "a %s on a Redis that may lose writes is never ready, and ready() rejects with the remedy",
   async (_, make) => {
     const part = make(weak.url);
@@ -73,7 +74,7 @@ test.each(Object.entries(served))(
   },
 );
 
-test.each(Object.entries(all))(
+test.each(sample(Object.entries(all), 2))(
   "ready() of a %s rejects if the part is closed while Redis is unavailable",
   async (_, make) => {
     const part = make(NOWHERE);
@@ -83,7 +84,7 @@ test.each(Object.entries(all))(
   },
 );
 
-test.each(Object.entries(served))(
+test.each(sample(Object.entries(served), 2))(
   "close() of a %s closes the servers that listen() started, and may be called twice",
   async (_, make) => {
     const part = make(redis.url);

@@ -17,6 +17,7 @@ import { useRedis } from "../fixtures/redis.ts";
 import { requiredIn, signOffer } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
+import { sample } from "../support/long-run.ts";
 
 const redis = useRedis();
 const devnet = useDevnet();
@@ -90,7 +91,7 @@ const payments = (public_url: string) => ({
   job_pricing: { 1: { 7: "1000000000000000" } },
 });
 
-test.each(kinds)(
+test.each(sample(kinds))(
   "a payment gateway under a path of %s prints URLs that reach it, and sells the job at its own resource",
   async (kind) => {
     const host = await hosts[kind]();
@@ -146,7 +147,7 @@ test.each(kinds)(
   },
 );
 
-test.each(kinds)(
+test.each(sample(kinds))(
   "a runner under a path of %s accepts requests that a producer signed for it",
   async (kind) => {
     const host = await hosts[kind]();
@@ -174,7 +175,7 @@ test.each(kinds)(
   },
 );
 
-test.each(kinds)(
+test.each(sample(kinds))(
   "a request with more headers than the server of %s keeps is refused, and none of its headers is silently dropped",
   async (kind) => {
     const host = await hosts[kind]();

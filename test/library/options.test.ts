@@ -5,6 +5,7 @@ import { createRouter, createRunner } from "../../services/runner/runner.ts";
 import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
 import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { sample } from "../support/long-run.ts";
 import { recordingLog } from "../support/recording-log.ts";
 
 const REDIS = "redis://127.0.0.1:1";
@@ -349,7 +350,9 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
     /^postern: runner\.memory_ms: unknown key/,
   ],
 ];
-test.each(wrong)(
+const wrongByPart = Object.keys(makers).map((part) => wrong.filter(([of]) => of === part));
+
+test.each(wrongByPart.flatMap((rows) => sample(rows, 5)))(
   "a %s with %s is not created, and the error names the option",
   async (part, _, change, line) => {
     expect(await problems(part, change)).toEqual([expect.stringMatching(line)]);
