@@ -1,7 +1,7 @@
-import { expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { CONTRACT } from "../../../shared/console/contract/contract.ts";
 import type { Operation } from "../../../shared/console/contract/operation.ts";
-import { TOKENS, useOperator } from "../../fixtures/console.ts";
+import { type TestOperator, TOKENS, useOperator } from "../../fixtures/console.ts";
 import { openApi } from "../../support/openapi.ts";
 
 /* The fixture checks that each answer in a test matches the document. */
@@ -170,22 +170,28 @@ test("a client may encode the complete name of a job in the path", async () => {
   expect((await get("/api/v1/jobs/%37%2F1")).status).toBe(404);
 });
 
-/** A stream's answer does not end. */
-const isStream = ({ stream }: Operation) => stream !== undefined;
+describe("each route", () => {
+  let service: TestOperator;
+  beforeAll(async () => {
+    service = await fixture.start();
+  });
 
-test.each(
-  ROUTES.filter((route) => !isStream(route)).map(
-    (route) => [`${route.method} ${route.path}`, route] as const,
-  ),
-)(
-  "%s answers an operator, a viewer and a client without a token as the document says",
-  async (_, { method, path, body }) => {
-    const { ask } = await fixture.start();
-    const url = path.replace(/\{(\w+)\+?\}/g, (_all, name: string) => SAMPLES[name] ?? "none");
-    expect(url).not.toContain("none");
-    for (const as of ["operator", "viewer", "nobody"] as const) {
-      const answer = await ask(method, url, { as, ...(body !== undefined && { json: {} }) });
-      expect(answer.status).toBeLessThan(501);
-    }
-  },
-);
+  /** A stream's answer does not end. */
+  const isStream = ({ stream }: Operation) => stream !== undefined;
+
+  test.each(
+    ROUTES.filter((route) => !isStream(route)).map(
+      (route) => [`${route.method} ${route.path}`, route] as const,
+    ),
+  )(
+    "%s answers an operator, a viewer and a client without a token as the document says",
+    async (_, { method, path, body }) => {
+      const url = path.replace(/\{(\w+)\+?\}/g, (_all, name: string) => SAMPLES[name] ?? "none");
+      expect(url).not.toContain("none");
+      for (const as of ["operator", "viewer", "nobody"] as const) {
+        const answer = await service.ask(method, url, { as, ...(body !== undefined && { json: {} }) });
+        expect(answer.status).toBeLessThan(501);
+      }
+    },
+  );
+});

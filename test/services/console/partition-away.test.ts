@@ -11,6 +11,7 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import { refusalOf, useOperator } from "../../fixtures/console.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const COUNT = 4;
@@ -106,36 +107,38 @@ test("while one partition is unavailable the overview names it and shows the res
   await eventually("it is back", async () => (await service.get("/api/v1/calls")).status === 200);
 });
 
-test("a server that holds the data of another partition is detected", async () => {
-  await queueSome();
-  const service = await fixture.start({
-    ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
+onlyInLongRun(() => {
+  test("a server that holds the data of another partition is detected", async () => {
+    await queueSome();
+    const service = await fixture.start({
+      ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
+    });
+    await eventually("all can be used", async () => (await service.get("/api/v1/calls")).status === 200);
+    const another = partitionsOver(ofLast.client, COUNT).all[1] as Partition;
+    const last = partitionsOver(ofLast.client, COUNT).all[LAST] as Partition;
+    await createClaimData(another, undefined)();
+    await ofLast.client.rename(another.keys.layout, last.keys.layout);
+    await eventually("lists are refused", async () => {
+      const refused = await service.get("/api/v1/calls");
+      return refused.status === 503 && String(refused.json()["detail"]).includes("makes it partition 3 of 4");
+    });
   });
-  await eventually("all can be used", async () => (await service.get("/api/v1/calls")).status === 200);
-  const another = partitionsOver(ofLast.client, COUNT).all[1] as Partition;
-  const last = partitionsOver(ofLast.client, COUNT).all[LAST] as Partition;
-  await createClaimData(another, undefined)();
-  await ofLast.client.rename(another.keys.layout, last.keys.layout);
-  await eventually("lists are refused", async () => {
-    const refused = await service.get("/api/v1/calls");
-    return refused.status === 503 && String(refused.json()["detail"]).includes("makes it partition 3 of 4");
-  });
-});
 
-test("the overview lists each producer that is alive in any partition, also while another partition is unavailable", async () => {
-  await queueSome();
-  const [, second, , last] = partitionsHere().all as [Partition, Partition, Partition, Partition];
-  for (const partition of [second, last])
-    ends.defer(beat(partition, { workerId: "a producer", clock: Date.now }).stop);
-  const service = await fixture.start({
-    ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
+  test("the overview lists each producer that is alive in any partition, also while another partition is unavailable", async () => {
+    await queueSome();
+    const [, second, , last] = partitionsHere().all as [Partition, Partition, Partition, Partition];
+    for (const partition of [second, last])
+      ends.defer(beat(partition, { workerId: "a producer", clock: Date.now }).stop);
+    const service = await fixture.start({
+      ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
+    });
+    const alive = async () => {
+      const { workers } = (await service.get("/api/v1/overview")).json<OverviewView>();
+      return workers.map(({ id }) => id);
+    };
+    await eventually("it is alive", async () => (await alive()).length > 0);
+    expect(await alive()).toEqual(["a producer"]);
+    await ofLast.server.kill("SIGKILL");
+    expect(await alive()).toEqual(["a producer"]);
   });
-  const alive = async () => {
-    const { workers } = (await service.get("/api/v1/overview")).json<OverviewView>();
-    return workers.map(({ id }) => id);
-  };
-  await eventually("it is alive", async () => (await alive()).length > 0);
-  expect(await alive()).toEqual(["a producer"]);
-  await ofLast.server.kill("SIGKILL");
-  expect(await alive()).toEqual(["a producer"]);
 });

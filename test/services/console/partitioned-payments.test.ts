@@ -74,32 +74,34 @@ async function claimMany(count: number): Promise<string[]> {
 
 const exportOf = async (order: object) => (await service.post(EXPORTS, { ...why, ...order })).json();
 
-test("a list of payments pages through all partitions in one order, a filter by payer reads one partition, and counts cover all", async () => {
-  const ids = await claimMany(24);
-  const inReview = ids.filter((_, i) => i % 3 === 0);
-  for (const id of inReview) await payments.gateway.journal.markForReview(id, "x");
-  for (const [path, wanted] of [
-    ["payments?limit=5", ids],
-    ["payments?limit=1", ids],
-    ["payments?limit=2&state=review", inReview],
-    ["payments?limit=100&open=true", ids],
-  ] as const) {
-    const found = (await pagesOf<PaymentPage>(`/api/v1/${path}`)).flatMap((page) => page.payments);
-    expect([path, found.map(({ call_id: id }) => id)]).toEqual([path, wanted.toReversed()]);
-  }
-  const settling = ids.filter((id) => !inReview.includes(id));
-  const inFlight = await pagesOf<InFlightPage>("/api/v1/payments/in-flight?limit=3");
-  expect(inFlight.flatMap(({ call_ids }) => call_ids)).toEqual(settling);
-  const oldest = (await show(settling[0] ?? ""))["claimed_at"];
-  expect((await overview()).payments).toMatchObject({
-    settling: { count: settling.length, oldest_at: oldest },
-    review: { count: inReview.length },
+onlyInLongRun(() => {
+  test("a list of payments pages through all partitions in one order, a filter by payer reads one partition, and counts cover all", async () => {
+    const ids = await claimMany(24);
+    const inReview = ids.filter((_, i) => i % 3 === 0);
+    for (const id of inReview) await payments.gateway.journal.markForReview(id, "x");
+    for (const [path, wanted] of [
+      ["payments?limit=5", ids],
+      ["payments?limit=1", ids],
+      ["payments?limit=2&state=review", inReview],
+      ["payments?limit=100&open=true", ids],
+    ] as const) {
+      const found = (await pagesOf<PaymentPage>(`/api/v1/${path}`)).flatMap((page) => page.payments);
+      expect([path, found.map(({ call_id: id }) => id)]).toEqual([path, wanted.toReversed()]);
+    }
+    const settling = ids.filter((id) => !inReview.includes(id));
+    const inFlight = await pagesOf<InFlightPage>("/api/v1/payments/in-flight?limit=3");
+    expect(inFlight.flatMap(({ call_ids }) => call_ids)).toEqual(settling);
+    const oldest = (await show(settling[0] ?? ""))["claimed_at"];
+    expect((await overview()).payments).toMatchObject({
+      settling: { count: settling.length, oldest_at: oldest },
+      review: { count: inReview.length },
+    });
+    for (const id of ids.slice(0, 8)) {
+      const { payer } = (await show(id))["terms"] as { payer: string };
+      const [page] = await pagesOf<PaymentPage>(`/api/v1/payments?limit=5&payer=${payer}`);
+      expect(page?.payments).toMatchObject([{ call_id: id }]);
+    }
   });
-  for (const id of ids.slice(0, 8)) {
-    const { payer } = (await show(id))["terms"] as { payer: string };
-    const [page] = await pagesOf<PaymentPage>(`/api/v1/payments?limit=5&payer=${payer}`);
-    expect(page?.payments).toMatchObject([{ call_id: id }]);
-  }
 });
 
 test("a decision on a payment and a reconcile are done in its partition, with their audit lines", async () => {
@@ -135,49 +137,51 @@ onlyInLongRun(() => {
       { symbol: "USDC", job: "1/7", disputes: COUNT, disputed: String(BigInt(COUNT) * PRICE) },
     ]);
   });
-});
 
-test("refunds of all partitions are listed, reported and exported in one file, and each is closed by the transfer to its payer", async () => {
-  const ids = await refundable(payments, COUNT, undefined, payers);
-  expect(ids.map(indexOf)).toEqual([0, 1, 2, 3]);
-  const listed = await pagesOf<RefundPage>("/api/v1/payments/refunds?limit=3");
-  expect(listed.flatMap((page) => page.payments).map(({ call_id: id }) => id)).toEqual(ids.toReversed());
-  const { refunds } = (await overview()).payments;
-  expect(refunds.failed).toMatchObject({ is_whole: true, confirmed: { calls: COUNT } });
-  expect(refunds.failed.confirmed.amounts).toMatchObject([{ amount: String(BigInt(COUNT) * PRICE) }]);
-  const rows = csvRows((await service.get("/api/v1/payments/refunds/report")).text);
-  expect(rows.map((row) => [row["call_id"], row["why"]])).toEqual(
-    ids.map((id) => [id, expect.stringContaining("no such job")]),
-  );
+  test("refunds of all partitions are listed, reported and exported in one file, and each is closed by the transfer to its payer", async () => {
+    const ids = await refundable(payments, COUNT, undefined, payers);
+    expect(ids.map(indexOf)).toEqual([0, 1, 2, 3]);
+    const listed = await pagesOf<RefundPage>("/api/v1/payments/refunds?limit=3");
+    expect(listed.flatMap((page) => page.payments).map(({ call_id: id }) => id)).toEqual(ids.toReversed());
+    const { refunds } = (await overview()).payments;
+    expect(refunds.failed).toMatchObject({ is_whole: true, confirmed: { calls: COUNT } });
+    expect(refunds.failed.confirmed.amounts).toMatchObject([{ amount: String(BigInt(COUNT) * PRICE) }]);
+    const rows = csvRows((await service.get("/api/v1/payments/refunds/report")).text);
+    expect(rows.map((row) => [row["call_id"], row["why"]])).toEqual(
+      ids.map((id) => [id, expect.stringContaining("no such job")]),
+    );
 
-  const made = await exportOf({ call_ids: ids.toReversed() });
-  expect((made["rows"] as object[]).map((row) => row)).toMatchObject(
-    ids.map((call_id, i) => ({ call_id, payer: payers[i]?.address.toLowerCase(), state: "refund_pending" })),
-  );
-  const again = await service.get(`${EXPORTS}/${made["id"]}`, { as: "viewer" });
-  expect(again.json()).toEqual(made);
-  for (const id of ids) {
-    const { entries } = (await service.get(`/api/v1/audit?call_id=${id}`)).json<{ entries: object[] }>();
-    expect(entries).toMatchObject([{ action: "refund", selection: `export ${made["id"]}` }]);
-  }
+    const made = await exportOf({ call_ids: ids.toReversed() });
+    expect((made["rows"] as object[]).map((row) => row)).toMatchObject(
+      ids.map((call_id, i) => ({
+        call_id,
+        payer: payers[i]?.address.toLowerCase(),
+        state: "refund_pending",
+      })),
+    );
+    const again = await service.get(`${EXPORTS}/${made["id"]}`, { as: "viewer" });
+    expect(again.json()).toEqual(made);
+    for (const id of ids) {
+      const { entries } = (await service.get(`/api/v1/audit?call_id=${id}`)).json<{ entries: object[] }>();
+      expect(entries).toMatchObject([{ action: "refund", selection: `export ${made["id"]}` }]);
+    }
 
-  const transactions: Hex[] = [];
-  for (const payer of payers.slice(1)) transactions.push((await payBack(payments, payer)) as Hex);
-  const { closed, open, problems } = await resultOf<RefundCheck>("refund-checks");
-  expect(closed.map(({ call_id, transaction }) => [call_id, transaction])).toEqual(
-    ids.slice(1).map((id, i) => [id, transactions[i]]),
-  );
-  expect([open.map(({ call_id: id }) => id), problems]).toEqual([[ids[0]], []]);
-  const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: object[] }>();
-  expect(earned).toMatchObject([{ job: "1/7", refunds: 3, refunded: String(3n * PRICE) }]);
+    const transactions: Hex[] = [];
+    for (const payer of payers.slice(1)) transactions.push((await payBack(payments, payer)) as Hex);
+    const { closed, open, problems } = await resultOf<RefundCheck>("refund-checks");
+    expect(closed.map(({ call_id, transaction }) => [call_id, transaction])).toEqual(
+      ids.slice(1).map((id, i) => [id, transactions[i]]),
+    );
+    expect([open.map(({ call_id: id }) => id), problems]).toEqual([[ids[0]], []]);
+    const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: object[] }>();
+    expect(earned).toMatchObject([{ job: "1/7", refunds: 3, refunded: String(3n * PRICE) }]);
 
-  const other = await payBack(payments, payers[1]);
-  const { tokens } = await resultOf<TransferMatches>("audits", { from_block: "1" });
-  const surplus = tokens[0]?.surplus_refunds.filter(({ payment }) => ids.includes(payment.call_id));
-  expect(surplus).toMatchObject([{ transaction: other, payment: { call_id: ids[1] } }]);
-}, 60_000);
+    const other = await payBack(payments, payers[1]);
+    const { tokens } = await resultOf<TransferMatches>("audits", { from_block: "1" });
+    const surplus = tokens[0]?.surplus_refunds.filter(({ payment }) => ids.includes(payment.call_id));
+    expect(surplus).toMatchObject([{ transaction: other, payment: { call_id: ids[1] } }]);
+  }, 60_000);
 
-onlyInLongRun(() => {
   test("if several exports run at once, each refund of any partition is in exactly one of them", async () => {
     const ids = await refundable(payments, 2 * COUNT, undefined, [...payers, ...payers]);
     const made = await Promise.all(Array.from({ length: 4 }, () => exportOf({ call_ids: ids })));
@@ -220,30 +224,28 @@ onlyInLongRun(() => {
       ...[409, "payment.undecidable"],
     ]);
   }, 60_000);
-});
 
-test("an audit of the chain matches the payments of all partitions, and names the payments of each", async () => {
-  await devnet.chain.mine();
-  const from_block = String((await devnet.chain.client.getBlockNumber()) + 1n);
-  const ids: string[] = [];
-  for (const payer of payers) ids.push(await payments.buy(payer));
-  const [, unknownTo, unsettledOf] = payers as [DevAccount, DevAccount, DevAccount];
-  const nonce = await payments.payOnChain(PRICE, unknownTo);
-  const unsettled = await payments.claim({
-    payer: unsettledOf.address,
-    nonce: await payments.payOnChain(PRICE, unsettledOf),
+  test("an audit of the chain matches the payments of all partitions, and names the payments of each", async () => {
+    await devnet.chain.mine();
+    const from_block = String((await devnet.chain.client.getBlockNumber()) + 1n);
+    const ids: string[] = [];
+    for (const payer of payers) ids.push(await payments.buy(payer));
+    const [, unknownTo, unsettledOf] = payers as [DevAccount, DevAccount, DevAccount];
+    const nonce = await payments.payOnChain(PRICE, unknownTo);
+    const unsettled = await payments.claim({
+      payer: unsettledOf.address,
+      nonce: await payments.payOnChain(PRICE, unsettledOf),
+    });
+    const { tokens } = await resultOf<TransferMatches>("audits", { from_block });
+    expect(tokens).toMatchObject([
+      {
+        ...{ matched: COUNT, matches: ids.map((call_id) => ({ call_id })), missing: [], more: 0 },
+        orphans: [{ nonce, from: unknownTo.address.toLowerCase() }],
+        unsettled: [{ payment: { call_id: unsettled } }],
+      },
+    ]);
   });
-  const { tokens } = await resultOf<TransferMatches>("audits", { from_block });
-  expect(tokens).toMatchObject([
-    {
-      ...{ matched: COUNT, matches: ids.map((call_id) => ({ call_id })), missing: [], more: 0 },
-      orphans: [{ nonce, from: unknownTo.address.toLowerCase() }],
-      unsettled: [{ payment: { call_id: unsettled } }],
-    },
-  ]);
-});
 
-onlyInLongRun(() => {
   test("jobs are sold again in all partitions once an audit covers the unaudited time", async () => {
     const adopt = (partition: Partition) =>
       adoptDeployment(partition, { id: "d", replaced: undefined, unauditedSince: Date.now() });

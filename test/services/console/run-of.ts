@@ -1,6 +1,9 @@
+import { expect } from "vitest";
 import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
-import { eventually } from "../../../shared/dev/wait.ts";
 import type { TestOperator } from "../../fixtures/console.ts";
+
+/** A run takes some tenths of a second, and each answer of the console is compared with its document. */
+const POLL_MS = 100;
 
 /** Returns the run at this path once it is in one of these states. */
 export async function runIn(
@@ -9,9 +12,10 @@ export async function runIn(
   ...states: FailedBulkView["state"][]
 ): Promise<FailedBulkView> {
   let run: FailedBulkView | undefined;
-  await eventually(`the run is ${states.join(" or ")}`, async () => {
+  const state = async () => {
     run = (await get(path)).json<FailedBulkView>();
-    return states.includes(run.state);
-  });
+    return run.state;
+  };
+  await expect.poll(state, { interval: POLL_MS }).toBeOneOf(states);
   return run as FailedBulkView;
 }

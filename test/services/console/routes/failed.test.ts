@@ -3,6 +3,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { keys, useOwnRedis, useRedis } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { multiplyFailed } from "../../../support/multiply-failed.ts";
 
 const redis = useRedis();
@@ -104,21 +105,25 @@ describe("400", () => {
   );
 });
 
-describe("429", () => {
-  const calls = useFailedCalls({ redis });
+onlyInLongRun(() => {
+  describe("429", () => {
+    const calls = useFailedCalls({ redis });
 
-  test("more long readings than the limit are refused with 429 and a time to retry", async () => {
-    const [id = ""] = await calls.fail([{}]);
-    await multiplyFailed(redis.partition, {
-      ...{ of: { id, queue: "webhook/7/1" }, copies: 5000, queues: ["webhook/7/1"], everyMs: -1 },
+    test("more long readings than the limit are refused with 429 and a time to retry", async () => {
+      const [id = ""] = await calls.fail([{}]);
+      await multiplyFailed(redis.partition, {
+        ...{ of: { id, queue: "webhook/7/1" }, copies: 5000, queues: ["webhook/7/1"], everyMs: -1 },
+      });
+      const { get } = await fixture.start();
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => get("/api/v1/failed?endpoint=/none")),
+      );
+      const statuses = answers.map(({ status }) => status);
+      expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(8);
+      const refused = answers.find(({ status }) => status === 429);
+      expect(refused && refusalOf(refused)).toEqual([429, "request.rate_limited"]);
+      expect(Number(refused?.headers["retry-after"])).toBeGreaterThan(0);
     });
-    const { get } = await fixture.start();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => get("/api/v1/failed?endpoint=/none")));
-    const statuses = answers.map(({ status }) => status);
-    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(8);
-    const refused = answers.find(({ status }) => status === 429);
-    expect(refused && refusalOf(refused)).toEqual([429, "request.rate_limited"]);
-    expect(Number(refused?.headers["retry-after"])).toBeGreaterThan(0);
   });
 });
 

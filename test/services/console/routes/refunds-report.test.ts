@@ -9,6 +9,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { csvRows } from "../../../support/csv-rows.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { WORK } from "../../../support/results.ts";
 import { gate } from "../../runner/gated-jobs.ts";
 import { failPaid, USDC } from "../paid-failures.ts";
@@ -65,21 +66,23 @@ describe("limits of a report", () => {
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  test("a report over 32 MiB gets 422, and a later request makes it again", async () => {
-    const symbol = "x".repeat(2 * 1024 * 1024);
-    const ids = await failPaid(
-      calls,
-      Array.from({ length: 17 }, () => ({ ...USDC, symbol })),
-    );
-    const { get } = await fixture.start();
-    // Reading this much may take longer on a busy machine than a request waits for Redis.
-    const refusal = await eventually("it is read", async () => {
-      const answer = await get(REPORT);
-      return answer.status === 503 ? undefined : refusalOf(answer);
+  onlyInLongRun(() => {
+    test("a report over 32 MiB gets 422, and a later request makes it again", async () => {
+      const symbol = "x".repeat(2 * 1024 * 1024);
+      const ids = await failPaid(
+        calls,
+        Array.from({ length: 17 }, () => ({ ...USDC, symbol })),
+      );
+      const { get } = await fixture.start();
+      // Reading this much may take longer on a busy machine than a request waits for Redis.
+      const refusal = await eventually("it is read", async () => {
+        const answer = await get(REPORT);
+        return answer.status === 503 ? undefined : refusalOf(answer);
+      });
+      expect(refusal).toEqual([422, "refund.report_too_large"]);
+      for (const id of ids.slice(2)) await redis.client.del(keys.payment(id));
+      expect(csvRows((await get(REPORT)).text).length).toBe(2);
     });
-    expect(refusal).toEqual([422, "refund.report_too_large"]);
-    for (const id of ids.slice(2)) await redis.client.del(keys.payment(id));
-    expect(csvRows((await get(REPORT)).text).length).toBe(2);
   });
 
   test("a report gets 429 while another one is being made", async () => {
@@ -139,20 +142,22 @@ describe("texts of runners in a refund report", () => {
     expect(rows).toMatchObject([{ state: "discarded", why: "call.poison_pill: three processes ended" }]);
   });
 
-  test("a report of 220 payments, which is more than a page, is complete and marks unreadable and uncertain ones", async () => {
-    const ids = await failPaid(
-      calls,
-      Array.from({ length: 220 }, (_, i) => ({ ...USDC, amount: "1", isProven: i !== 1 })),
-    );
-    const [broken = "", unproven = "", unsure = ""] = ids;
-    await redis.client.hset(keys.payment(broken), "terms", "{");
-    await redis.client.hset(keys.record(unsure), "unsure", 1);
-    const { get } = await fixture.start();
-    const rows = csvRows((await get(REPORT)).text);
-    expect(rows.map(({ call_id }) => call_id).toSorted()).toEqual(ids.toSorted());
-    const of = (id: string) => rows.find(({ call_id }) => call_id === id);
-    expect(of(broken)).toMatchObject({ amount: "", amount_units: "", payment: "unreadable" });
-    expect(of(unproven)).toMatchObject({ amount_units: "1", amount: "", payment: "not confirmed" });
-    expect(of(unsure)).toMatchObject({ job_ran: "perhaps", payment: "confirmed" });
+  onlyInLongRun(() => {
+    test("a report of 220 payments, which is more than a page, is complete and marks unreadable and uncertain ones", async () => {
+      const ids = await failPaid(
+        calls,
+        Array.from({ length: 220 }, (_, i) => ({ ...USDC, amount: "1", isProven: i !== 1 })),
+      );
+      const [broken = "", unproven = "", unsure = ""] = ids;
+      await redis.client.hset(keys.payment(broken), "terms", "{");
+      await redis.client.hset(keys.record(unsure), "unsure", 1);
+      const { get } = await fixture.start();
+      const rows = csvRows((await get(REPORT)).text);
+      expect(rows.map(({ call_id }) => call_id).toSorted()).toEqual(ids.toSorted());
+      const of = (id: string) => rows.find(({ call_id }) => call_id === id);
+      expect(of(broken)).toMatchObject({ amount: "", amount_units: "", payment: "unreadable" });
+      expect(of(unproven)).toMatchObject({ amount_units: "1", amount: "", payment: "not confirmed" });
+      expect(of(unsure)).toMatchObject({ job_ran: "perhaps", payment: "confirmed" });
+    });
   });
 });

@@ -19,7 +19,7 @@ const fixture = useOperator({ redis });
 const proxy = useRedisProxy(redis);
 const ends = useEnds();
 const { start: startReports } = useReports(redis);
-const QUICK = { everyMs: 20, beatMs: 50, flowEveryMs: { "1h": 20, "24h": 20 } };
+const QUICK = { everyMs: 20, heartbeatMs: 50, flowEveryMs: { "1h": 20, "24h": 20 } };
 
 beforeEach(async () => {
   await redis.client.flushdb();

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { OverviewView } from "../../../../../shared/console/overview/overview.ts";
 import type { RefundTotals } from "../../../../../shared/console/overview/refund-totals.ts";
-import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createPaymentList } from "../../../../../shared/payments/list.ts";
 import { inPages } from "../../../../../shared/redis/pages.ts";
 import type { TestOperator } from "../../../../fixtures/console.ts";
@@ -22,14 +21,14 @@ const start = () => {
 
 /** Waits for these totals. For a moment after a reading, all clients get the same totals. */
 async function untilTotals({ get }: TestOperator, wanted: Record<string, object>): Promise<RefundTotals> {
-  const read = async () => OverviewView.parse((await get("/api/v1/overview", { as: "viewer" })).json());
   let seen: RefundTotals | undefined;
-  await eventually("the totals are as wanted", async () => {
-    seen = (await read()).payments.refunds;
-    expect(seen).toMatchObject(wanted);
-    return true;
-  });
-  return seen as RefundTotals;
+  const read = async () => {
+    const answer = await get("/api/v1/overview", { as: "viewer" });
+    seen = OverviewView.parse(answer.json()).payments.refunds;
+    return seen;
+  };
+  await expect.poll(read, { interval: 200 }).toMatchObject(wanted);
+  return seen as unknown as RefundTotals;
 }
 
 /** Returns the total of `calls` payments of 3.2 USDC. */
