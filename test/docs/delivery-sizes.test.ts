@@ -13,9 +13,6 @@ import { onlyInLongRun } from "../support/long-run.ts";
 import { partitionsOver } from "../support/partitions.ts";
 import { readDocument } from "./blocks.ts";
 
-const redis = useOwnRedis();
-const ends = useEnds();
-
 const page = readDocument("docs/sizing.md");
 const number = (text = "") => Number(text.replaceAll(",", ""));
 const bytesOf = (part: string) => number(page.split(`\n| ${part}`)[1]?.match(/\| (\d+)/)?.[1]);
@@ -33,41 +30,44 @@ function expectNear(said: number, measured: number, what?: string): void {
   expect(measured / said, what).toBeLessThan(1.1);
 }
 
-/** Measures the bytes in Redis per injected call. */
-async function bytesPerCall(withId: boolean): Promise<number> {
-  const enqueue = createEnqueue(redis.partition);
-  let injected = 0;
-  const inject = async () => {
-    injected += 1;
-  };
-  const postern = { ...posternToml({ env: {} }).parse({ console: { history_secs: 0 } }) };
-  const run = async (count: number): Promise<number> => {
-    injected = 0;
-    for (let made = 0; made < count; made += AT_ONCE)
-      await Promise.all(
-        Array.from({ length: AT_ONCE }, () => {
-          const call = aCall({ id: randomCallId() });
-          const known = { by: "12345678", bodySha256: call.sha256, windowMs: WEEK_MS };
-          return enqueue(call, withId ? known : undefined);
-        }),
-      );
-    const producer = composeProducer({
-      postern,
-      inject,
-      partitions: partitionsOver(redis.client),
-      log: silentLogger,
-    });
-    ends.defer(() => producer.close(1000));
-    await eventually("all are injected", () => injected === count);
-    await producer.close(1000);
-    return usedBytes(redis);
-  };
-  await redis.client.flushdb();
-  const before = await run(AT_ONCE); // from now on, Redis has the scripts
-  return ((await run(CALLS)) - before) / CALLS;
-}
-
 onlyInLongRun(() => {
+  const redis = useOwnRedis();
+  const ends = useEnds();
+
+  /** Measures the bytes in Redis per injected call. */
+  async function bytesPerCall(withId: boolean): Promise<number> {
+    const enqueue = createEnqueue(redis.partition);
+    let injected = 0;
+    const inject = async () => {
+      injected += 1;
+    };
+    const postern = { ...posternToml({ env: {} }).parse({ console: { history_secs: 0 } }) };
+    const run = async (count: number): Promise<number> => {
+      injected = 0;
+      for (let made = 0; made < count; made += AT_ONCE)
+        await Promise.all(
+          Array.from({ length: AT_ONCE }, () => {
+            const call = aCall({ id: randomCallId() });
+            const known = { by: "12345678", bodySha256: call.sha256, windowMs: WEEK_MS };
+            return enqueue(call, withId ? known : undefined);
+          }),
+        );
+      const producer = composeProducer({
+        postern,
+        inject,
+        partitions: partitionsOver(redis.client),
+        log: silentLogger,
+      });
+      ends.defer(() => producer.close(1000));
+      await eventually("all are injected", () => injected === count);
+      await producer.close(1000);
+      return usedBytes(redis);
+    };
+    await redis.client.flushdb();
+    const before = await run(AT_ONCE); // from now on, Redis has the scripts
+    return ((await run(CALLS)) - before) / CALLS;
+  }
+
   test("docs/sizing.md gives the bytes in Redis of an injected call within a tenth", {
     timeout: 120_000,
   }, async () => {

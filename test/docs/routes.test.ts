@@ -113,7 +113,7 @@ function testedIn(route: string): number[] {
   const files = existsSync(folder) ? readdirSync(folder) : [];
   const own = files.flatMap((name) => /^(\d{3})\.test\.ts$/.exec(name)?.[1] ?? []);
   const file = new URL(`${route}.test.ts`, tests);
-  const described = existsSync(file) ? readFileSync(file, "utf8").matchAll(/^describe\("(\d{3})"/gm) : [];
+  const described = existsSync(file) ? readFileSync(file, "utf8").matchAll(/^ *describe\("(\d{3})"/gm) : [];
   return [...own, ...[...described].map(([, status]) => String(status))].map(Number).sort();
 }
 

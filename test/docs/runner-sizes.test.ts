@@ -5,9 +5,6 @@ import { answerOf, openCalls, usedBytes } from "../services/runner/stores.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
 import { readDocument } from "./blocks.ts";
 
-const redis = useOwnRedis();
-const ends = useEnds();
-
 const page = readDocument("docs/sizing.md");
 const number = (text = "") => Number(text.replaceAll(",", ""));
 
@@ -23,17 +20,20 @@ function expectNear(said: number, measured: number, what?: string): void {
   expect(measured / said, what).toBeLessThan(1.1);
 }
 
-/** Measures the bytes in Redis per call. Each call ends with an answer of this size. */
-async function bytesPerCall(answerBytes: number, answerMs?: number): Promise<number> {
-  const { run } = await openCalls(redis, ends, answerMs === undefined ? {} : { answerMs });
-  await run(100, answerOf(answerBytes)); // from now on, Redis has the scripts
-  await redis.client.flushdb();
-  const before = await usedBytes(redis);
-  await run(CALLS, answerOf(answerBytes));
-  return ((await usedBytes(redis)) - before) / CALLS;
-}
-
 onlyInLongRun(() => {
+  const redis = useOwnRedis();
+  const ends = useEnds();
+
+  /** Measures the bytes in Redis per call. Each call ends with an answer of this size. */
+  async function bytesPerCall(answerBytes: number, answerMs?: number): Promise<number> {
+    const { run } = await openCalls(redis, ends, answerMs === undefined ? {} : { answerMs });
+    await run(100, answerOf(answerBytes)); // from now on, Redis has the scripts
+    await redis.client.flushdb();
+    const before = await usedBytes(redis);
+    await run(CALLS, answerOf(answerBytes));
+    return ((await usedBytes(redis)) - before) / CALLS;
+  }
+
   test("docs/sizing.md gives the bytes of a finished call in the runner's Redis within a tenth", async () => {
     const remembered = await bytesPerCall(0, 1);
     expectNear(bytesOf("the key"), remembered);
