@@ -92,24 +92,26 @@ test.each(LONG_RUN ? pointsOf("gateway") : ["gateway.after_add" as const])(
   },
 );
 
-test.each(sample(pointsOf("wait")))(
-  "a gateway killed at %s loses only the wait, and the sender that retries gets the result of the single run",
-  async (point) => {
-    const [gateway] = stack.gateways as [Part];
-    await gateway.restart({ POSTERN_FAILPOINT: point });
-    await untilReady(gateway);
-    let sendings = 0;
-    const sender = eventually("the sender has the result", async () => {
-      const { address } = stack.gateways[sendings++ % stack.gateways.length] as Part;
-      const sent = { path: "/waiting", headers: { [ID_HEADER]: point }, body: point };
-      const answer = await send(address, sent);
-      return answer.status === 200 ? answer.text : undefined;
-    });
-    const [text] = await Promise.all([sender, diesAtItsFailpoint(gateway)]);
-    const id = String((JSON.parse(text) as { done: string }).done);
-    expect([sendings, stack.effectsOf([id]), await resultsOf([id])]).toEqual([2, [1], [text]]);
-  },
-);
+onlyInLongRun(() => {
+  test.each(pointsOf("wait"))(
+    "a gateway killed at %s loses only the wait, and the sender that retries gets the result of the single run",
+    async (point) => {
+      const [gateway] = stack.gateways as [Part];
+      await gateway.restart({ POSTERN_FAILPOINT: point });
+      await untilReady(gateway);
+      let sendings = 0;
+      const sender = eventually("the sender has the result", async () => {
+        const { address } = stack.gateways[sendings++ % stack.gateways.length] as Part;
+        const sent = { path: "/waiting", headers: { [ID_HEADER]: point }, body: point };
+        const answer = await send(address, sent);
+        return answer.status === 200 ? answer.text : undefined;
+      });
+      const [text] = await Promise.all([sender, diesAtItsFailpoint(gateway)]);
+      const id = String((JSON.parse(text) as { done: string }).done);
+      expect([sendings, stack.effectsOf([id]), await resultsOf([id])]).toEqual([2, [1], [text]]);
+    },
+  );
+});
 
 /** Outcome of a call for a job that the runner does not have. */
 const REFUSAL = { code: "runner.refused", title: "No such job" };
@@ -248,29 +250,31 @@ async function untilDelivered(ids: readonly string[]): Promise<void> {
   );
 }
 
-test.each(sample<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"]))(
-  "a runner killed at %s of a long call runs the call once, and its result is delivered",
-  async (point) => {
-    const ids = await killRunnerAt(point, "/long", 1);
-    await untilDelivered(ids);
-    expect(stack.effectsOf(ids)).toEqual([1]);
-    expect(await resultsOf(ids)).toEqual(answers(ids));
-  },
-);
+onlyInLongRun(() => {
+  test.each<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"])(
+    "a runner killed at %s of a long call runs the call once, and its result is delivered",
+    async (point) => {
+      const ids = await killRunnerAt(point, "/long", 1);
+      await untilDelivered(ids);
+      expect(stack.effectsOf(ids)).toEqual([1]);
+      expect(await resultsOf(ids)).toEqual(answers(ids));
+    },
+  );
 
-test.each(sample(pointsOf("delivery")))(
-  "if a gateway is killed at %s, the result of a long call is delivered again to another gateway",
-  async (point) => {
-    const [gateway] = stack.gateways as [Part];
-    await stack.runner.restart();
-    await gateway.restart({ POSTERN_FAILPOINT: point });
-    await untilReady(gateway);
-    const [ids] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
-    await untilDelivered(ids);
-    expect(stack.effectsOf(ids)).toEqual([1]);
-    expect(await resultsOf(ids)).toEqual(answers(ids));
-  },
-);
+  test.each(pointsOf("delivery"))(
+    "if a gateway is killed at %s, the result of a long call is delivered again to another gateway",
+    async (point) => {
+      const [gateway] = stack.gateways as [Part];
+      await stack.runner.restart();
+      await gateway.restart({ POSTERN_FAILPOINT: point });
+      await untilReady(gateway);
+      const [ids] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+      await untilDelivered(ids);
+      expect(stack.effectsOf(ids)).toEqual([1]);
+      expect(await resultsOf(ids)).toEqual(answers(ids));
+    },
+  );
+});
 
 test.each(sample(INSIDE_A_HANDLER))(
   "a runner killed inside a handler, at %s, runs the unfinished handlers again, and not those that had ended",
