@@ -9,7 +9,6 @@ import { usePayments } from "../../fixtures/payments.ts";
 import { auditOf } from "../../services/console/audit-of.ts";
 import { configureRefunds, payBack, refundable } from "../../services/console/refundable.ts";
 import { acceptSlowToken } from "../../services/console/slow-token.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { endLeases, startConsole } from "./start-console.ts";
 
 const payments = usePayments();
@@ -27,66 +26,64 @@ async function startNext() {
   return start();
 }
 
-onlyInLongRun(() => {
-  describe("an audit of the payments", () => {
-    /** First block of the test. Transfers of other tests are before it. */
-    let from_block: string;
-    beforeEach(async () => {
-      const { chain } = payments.devnet;
-      await chain.mine();
-      from_block = String((await chain.client.getBlockNumber()) + 1n);
-      await payments.buy();
-      await payments.payOnChain();
-    });
+describe("an audit of the payments", () => {
+  /** First block of the test. Transfers of other tests are before it. */
+  let from_block: string;
+  beforeEach(async () => {
+    const { chain } = payments.devnet;
+    await chain.mine();
+    from_block = String((await chain.client.getBlockNumber()) + 1n);
+    await payments.buy();
+    await payments.payOnChain();
+  });
 
-    const found = ({ result }: AuditView) =>
-      result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
+  const found = ({ result }: AuditView) =>
+    result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
 
-    test.each<Failpoint>(["console.after_taken", "console.after_begun", "console.before_ended"])(
-      "that is killed at %s is finished by the next process, and reports each transfer once",
-      async (point) => {
-        const killed = await start(point);
-        await killed.begin(AUDITS, { from_block });
-        expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-        const run = await (await startNext()).runIn<AuditView>("audit", "done");
-        expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
-      },
-    );
-
-    test("that is killed halfway, with findings on disk, starts again and reports each transfer once", async () => {
-      const node = await acceptSlowToken(payments);
-      ends.defer(node.close);
-      const killed = await start();
+  test.each<Failpoint>(["console.after_taken", "console.after_begun", "console.before_ended"])(
+    "that is killed at %s is finished by the next process, and reports each transfer once",
+    async (point) => {
+      const killed = await start(point);
       await killed.begin(AUDITS, { from_block });
-      await eventually("a part is on disk", async () => {
-        const run = await killed.onlyOperation<AuditView>("audit");
-        return run?.result?.tokens.length === 2 && node.held() === 1;
-      });
-      await killed.kill("SIGKILL");
-      node.release();
-      // This process waits until the lease has expired.
-      const run = await (await start()).runIn<AuditView>("audit", "done");
-      expect(found(run)).toEqual([
-        ["USDC", 1, 1],
-        ["EURC", 0, 0],
-      ]);
-    });
-
-    test("that was cancelled does not start again if its process is killed before it has ended", async () => {
-      const node = await acceptSlowToken(payments);
-      ends.defer(node.close);
-      const killed = await start("console.before_ended");
-      await killed.begin(AUDITS, { from_block });
-      const begun = await killed.onlyOperation("audit");
-      await eventually("it asks", () => node.held() === 1);
-      // The kill may come before the answer.
-      await killed.ask("DELETE", `/api/v1/bulk/${begun?.id}`).catch(() => undefined);
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const { length: asked } = node.asked;
-      const next = await startNext();
-      const run = await next.runIn<AuditView>("audit", "cancelled");
-      expect([found(run)?.[0], node.asked.length]).toEqual([["USDC", 1, 1], asked]);
+      const run = await (await startNext()).runIn<AuditView>("audit", "done");
+      expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
+    },
+  );
+
+  test("that is killed halfway, with findings on disk, starts again and reports each transfer once", async () => {
+    const node = await acceptSlowToken(payments);
+    ends.defer(node.close);
+    const killed = await start();
+    await killed.begin(AUDITS, { from_block });
+    await eventually("a part is on disk", async () => {
+      const run = await killed.onlyOperation<AuditView>("audit");
+      return run?.result?.tokens.length === 2 && node.held() === 1;
     });
+    await killed.kill("SIGKILL");
+    node.release();
+    // This process waits until the lease has expired.
+    const run = await (await start()).runIn<AuditView>("audit", "done");
+    expect(found(run)).toEqual([
+      ["USDC", 1, 1],
+      ["EURC", 0, 0],
+    ]);
+  });
+
+  test("that was cancelled does not start again if its process is killed before it has ended", async () => {
+    const node = await acceptSlowToken(payments);
+    ends.defer(node.close);
+    const killed = await start("console.before_ended");
+    await killed.begin(AUDITS, { from_block });
+    const begun = await killed.onlyOperation("audit");
+    await eventually("it asks", () => node.held() === 1);
+    // The kill may come before the answer.
+    await killed.ask("DELETE", `/api/v1/bulk/${begun?.id}`).catch(() => undefined);
+    expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    const { length: asked } = node.asked;
+    const next = await startNext();
+    const run = await next.runIn<AuditView>("audit", "cancelled");
+    expect([found(run)?.[0], node.asked.length]).toEqual([["USDC", 1, 1], asked]);
   });
 });
 
@@ -106,7 +103,7 @@ describe("refunds", () => {
     "console.before_ended",
   ] as const;
 
-  test.each<Failpoint>(sample(POINTS))(
+  test.each<Failpoint>(POINTS)(
     "a search for them that is killed at %s is repeated, and each transfer closes one case",
     async (point) => {
       const before = await fixture.start({ configDir: payments.postern.configDir });

@@ -6,7 +6,6 @@ import { listen } from "../../../shared/http/listen.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { openRaw, send, sendRaw } from "../../support/http.ts";
-import { sample } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { EXAMPLE_NAMES, type Nginx, startExample } from "../../support/nginx.ts";
 import { READINGS, useNaiveServer } from "./naive-server.ts";
@@ -82,7 +81,7 @@ test.each(SMUGGLING)("%s hide a request that a naive server sees without a proxy
   await eventually("a server sees it", () => servers.some(({ paths }) => paths.some(isHidden)));
 });
 
-describe.each(sample(EXAMPLE_NAMES))("the %s of docs/operations/proxies", (name) => {
+describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
   describe("in front of a fleet", needs(name), () => {
     const stack = useStack(() => ({
       endpoints: [
