@@ -13,7 +13,7 @@ import { useFakeRunner } from "../fixtures/fake-runner.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { send } from "../support/http.ts";
-import { LONG_RUN } from "../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun } from "../support/long-run.ts";
 
 const redis = useRedis();
 const postern = usePostern();
@@ -92,56 +92,8 @@ test("a SIGHUP applies new endpoints and secrets, and a wrong configuration chan
   expect((await readyz(opsAddress)).config["problem"]).toContain("webhooks.toml:1");
 });
 
-test("a reload while the server of an issuer's keys is down keeps the endpoint's keys", async () => {
-  const { publicKey, privateKey: key } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const set = JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
-  const issuer = createServer((_, res) => res.end(set)).listen(0, "127.0.0.1");
-  await once(issuer, "listening");
-  const jwks = `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/`;
-  const signed = { path: "/signed", auth: "jwt", issuer: "https://issuer.example", audience: "us", jwks };
-  const { gateway, address } = await startGateway({ ...signed, job_id: 1 });
-  const claims = { iss: signed.issuer, aud: signed.audience, exp: Math.floor(Date.now() / 1000) + 600 };
-  const [head, body] = [{ alg: "ES256", kid: "1" }, claims].map((part) =>
-    Buffer.from(JSON.stringify(part)).toString("base64url"),
-  );
-  const signature = sign("sha256", Buffer.from(`${head}.${body}`), { key, dsaEncoding: "ieee-p1363" });
-  const headers = { Authorization: `Bearer ${head}.${body}.${signature.toString("base64url")}` };
-  expect(await statusOf(address, "/signed", headers)).toBe(202);
-
-  issuer.closeAllConnections();
-  await new Promise((resolve) => issuer.close(resolve));
-  writeConfig(postern.configDir, tablesOf({ ...signed, job_id: 2 }));
-  expect(await reload(gateway)).toMatchObject({ event: "config.reloaded" });
-  expect(await statusOf(address, "/signed", headers)).toBe(202);
-});
-
-test("a reload that corrects a runner's address ends its outage in the metrics", async () => {
-  const withRunner = (url: string) => {
-    const { postern, ...rest } = tablesOf(OPEN);
-    return { postern: { ...postern, runner: { url } }, ...rest };
-  };
-  postern.configure(withRunner(`http://127.0.0.1:${await freePort()}`));
-  const gateway = postern.start(["webhooks", ...FREE_PORTS]);
-  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
-  const { address } = await gateway.waitForEvent("service.started");
-  const { opsAddress } = await producer.waitForEvent("service.started");
-  const away = async () => {
-    const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
-    return /^postern_runner_away\{runner="default"\} (\d)$/m.exec(text)?.[1];
-  };
-  const statuses = Array.from({ length: 3 }, () => statusOf(String(address), OPEN.path));
-  expect(await Promise.all(statuses)).toEqual([202, 202, 202]);
-  await producer.waitForEvent("runner.down");
-  expect(await away()).toBe("1");
-
-  writeConfig(postern.configDir, withRunner(runner.url));
-  await reload(producer);
-  expect(await away()).toBe("0");
-  const ofPath = () => runner.offers.filter(({ headers }) => headers["x-webhook-path"] === OPEN.path);
-  await eventually("the calls have run", () => ofPath().length === 3);
-});
-
-const RELOADS = LONG_RUN ? 200 : 10;
+const RELOADS = LONG_RUN ? 200 : 4;
+const SENDERS = LONG_RUN ? 8 : 2;
 
 test(`${RELOADS} reloads of a gateway and a producer under load, half of them wrong, refuse no request and lose or double no call`, {
   timeout: 180_000,
@@ -153,7 +105,7 @@ test(`${RELOADS} reloads of a gateway and a producer under load, half of them wr
   const ids: string[] = [];
   const others = new Set<number>();
   const agent = new Agent({ keepAlive: true });
-  const senders = Array.from({ length: 8 }, async () => {
+  const senders = Array.from({ length: SENDERS }, async () => {
     while (!isOver) {
       const { status, json } = await send(address, { path: OPEN.path, body: "{}", agent });
       if (status === 202) ids.push(String(json()["call_id"]));
@@ -178,33 +130,84 @@ test(`${RELOADS} reloads of a gateway and a producer under load, half of them wr
   expect(offered().sort()).toEqual(ids.sort());
 });
 
-describe("while Redis is unavailable", () => {
-  const own = useOwnRedis();
+onlyInLongRun(() => {
+  test("a reload while the server of an issuer's keys is down keeps the endpoint's keys", async () => {
+    const { publicKey, privateKey: key } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const set = JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
+    const issuer = createServer((_, res) => res.end(set)).listen(0, "127.0.0.1");
+    await once(issuer, "listening");
+    const jwks = `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/`;
+    const signed = { path: "/signed", auth: "jwt", issuer: "https://issuer.example", audience: "us", jwks };
+    const { gateway, address } = await startGateway({ ...signed, job_id: 1 });
+    const claims = { iss: signed.issuer, aud: signed.audience, exp: Math.floor(Date.now() / 1000) + 600 };
+    const [head, body] = [{ alg: "ES256", kid: "1" }, claims].map((part) =>
+      Buffer.from(JSON.stringify(part)).toString("base64url"),
+    );
+    const signature = sign("sha256", Buffer.from(`${head}.${body}`), { key, dsaEncoding: "ieee-p1363" });
+    const headers = { Authorization: `Bearer ${head}.${body}.${signature.toString("base64url")}` };
+    expect(await statusOf(address, "/signed", headers)).toBe(202);
 
-  async function startAndReload() {
-    const tables = (...endpoints: Endpoint[]) => ({
-      ...tablesOf(...endpoints),
-      postern: { drain_secs: 0, redis: { url: own.url } },
-    });
-    postern.configure(tables(OPEN));
-    const gateway = postern.start(["webhooks", ...FREE_PORTS]);
-    const { address } = await gateway.waitForEvent("service.started");
-    await own.server.kill("SIGKILL");
-    writeConfig(postern.configDir, tables({ ...OPEN, path: "/other" }));
-    process.kill(gateway.pid, "SIGHUP");
-    return { gateway, address: String(address) };
-  }
-
-  test("a gateway reloads as soon as Redis is available again", async () => {
-    const { gateway, address } = await startAndReload();
-    await own.server.restart();
-    await gateway.waitForEvent("config.reloaded");
-    expect(await statusOf(address, "/other")).toBe(202);
+    issuer.closeAllConnections();
+    await new Promise((resolve) => issuer.close(resolve));
+    writeConfig(postern.configDir, tablesOf({ ...signed, job_id: 2 }));
+    expect(await reload(gateway)).toMatchObject({ event: "config.reloaded" });
+    expect(await statusOf(address, "/signed", headers)).toBe(202);
   });
 
-  test("a gateway that waits for Redis to reload can be stopped cleanly", async () => {
-    const { gateway } = await startAndReload();
-    expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
-    await own.server.restart();
+  test("a reload that corrects a runner's address ends its outage in the metrics", async () => {
+    const withRunner = (url: string) => {
+      const { postern, ...rest } = tablesOf(OPEN);
+      return { postern: { ...postern, runner: { url } }, ...rest };
+    };
+    postern.configure(withRunner(`http://127.0.0.1:${await freePort()}`));
+    const gateway = postern.start(["webhooks", ...FREE_PORTS]);
+    const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+    const { address } = await gateway.waitForEvent("service.started");
+    const { opsAddress } = await producer.waitForEvent("service.started");
+    const away = async () => {
+      const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
+      return /^postern_runner_away\{runner="default"\} (\d)$/m.exec(text)?.[1];
+    };
+    const statuses = Array.from({ length: 3 }, () => statusOf(String(address), OPEN.path));
+    expect(await Promise.all(statuses)).toEqual([202, 202, 202]);
+    await producer.waitForEvent("runner.down");
+    expect(await away()).toBe("1");
+
+    writeConfig(postern.configDir, withRunner(runner.url));
+    await reload(producer);
+    expect(await away()).toBe("0");
+    const ofPath = () => runner.offers.filter(({ headers }) => headers["x-webhook-path"] === OPEN.path);
+    await eventually("the calls have run", () => ofPath().length === 3);
+  });
+
+  describe("while Redis is unavailable", () => {
+    const own = useOwnRedis();
+
+    async function startAndReload() {
+      const tables = (...endpoints: Endpoint[]) => ({
+        ...tablesOf(...endpoints),
+        postern: { drain_secs: 0, redis: { url: own.url } },
+      });
+      postern.configure(tables(OPEN));
+      const gateway = postern.start(["webhooks", ...FREE_PORTS]);
+      const { address } = await gateway.waitForEvent("service.started");
+      await own.server.kill("SIGKILL");
+      writeConfig(postern.configDir, tables({ ...OPEN, path: "/other" }));
+      process.kill(gateway.pid, "SIGHUP");
+      return { gateway, address: String(address) };
+    }
+
+    test("a gateway reloads as soon as Redis is available again", async () => {
+      const { gateway, address } = await startAndReload();
+      await own.server.restart();
+      await gateway.waitForEvent("config.reloaded");
+      expect(await statusOf(address, "/other")).toBe(202);
+    });
+
+    test("a gateway that waits for Redis to reload can be stopped cleanly", async () => {
+      const { gateway } = await startAndReload();
+      expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
+      await own.server.restart();
+    });
   });
 });
