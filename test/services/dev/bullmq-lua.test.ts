@@ -11,6 +11,7 @@ import {
   refuseChanged,
   split,
 } from "../../../services/dev/bullmq-lua.mjs";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -108,27 +109,29 @@ test.each([
   expect(() => split("mine-1", `${HEAD}${lua}\n`)).toThrow(reason);
 });
 
-test("two releases are compared by the scripts that we include, and the new checksums are printed", () => {
-  const newer = tempDir();
-  cpSync(PACKAGE, newer, { recursive: true });
-  const change = (name: string, from: string, to: string) => {
-    const file = join(newer, "dist/cjs/scripts", name);
-    writeFileSync(file, readFileSync(file, "utf8").replace(from, to));
-  };
-  change("moveToActive-11.js", "RPOPLPUSH", "RPOPLPUSH2");
-  change("pause-7.js", "rcall", "rcall2");
-  const compare = (...releases: string[]) => {
-    const program = join(root, "services/dev/compare-bullmq.mjs");
-    const { stdout, stderr, status } = spawnSync(process.execPath, [program, ...releases], {
-      encoding: "utf8",
-    });
-    return { stdout, stderr, status };
-  };
-  const { stdout, stderr } = compare(PACKAGE, newer);
-  expect(stderr).toBe("");
-  expect(stdout).toContain('+local jobId = rcall("RPOPLPUSH2"');
-  expect(stdout).toContain(`  "moveToActive-11": "${checksumOf(readScript(newer, "moveToActive-11"))}",\n`);
-  expect(stdout).not.toContain("rcall2");
-  expect(compare(PACKAGE, PACKAGE).stdout).toBe("No script that our Lua includes has changed.\n");
-  expect(compare(PACKAGE)).toMatchObject({ status: 2, stderr: expect.stringContaining("OLD NEW") });
+onlyInLongRun(() => {
+  test("two releases are compared by the scripts that we include, and the new checksums are printed", () => {
+    const newer = tempDir();
+    cpSync(PACKAGE, newer, { recursive: true });
+    const change = (name: string, from: string, to: string) => {
+      const file = join(newer, "dist/cjs/scripts", name);
+      writeFileSync(file, readFileSync(file, "utf8").replace(from, to));
+    };
+    change("moveToActive-11.js", "RPOPLPUSH", "RPOPLPUSH2");
+    change("pause-7.js", "rcall", "rcall2");
+    const compare = (...releases: string[]) => {
+      const program = join(root, "services/dev/compare-bullmq.mjs");
+      const { stdout, stderr, status } = spawnSync(process.execPath, [program, ...releases], {
+        encoding: "utf8",
+      });
+      return { stdout, stderr, status };
+    };
+    const { stdout, stderr } = compare(PACKAGE, newer);
+    expect(stderr).toBe("");
+    expect(stdout).toContain('+local jobId = rcall("RPOPLPUSH2"');
+    expect(stdout).toContain(`  "moveToActive-11": "${checksumOf(readScript(newer, "moveToActive-11"))}",\n`);
+    expect(stdout).not.toContain("rcall2");
+    expect(compare(PACKAGE, PACKAGE).stdout).toBe("No script that our Lua includes has changed.\n");
+    expect(compare(PACKAGE)).toMatchObject({ status: 2, stderr: expect.stringContaining("OLD NEW") });
+  });
 });

@@ -217,39 +217,41 @@ describe("dev without a configuration", () => {
       await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   });
 
-  test("dev without a configuration signs quotes with settlement options, and these can be used to pay", async () => {
-    const [job] = ready.jobs;
-    const [env] = toCommand(job?.pay ?? "");
-    const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
-    const id = job?.url.split("/").slice(-2).join("/") ?? "";
-    const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "-o", "json"];
-    const quoted = await runHere(["quote", ready.pricing?.http ?? "", "--job", id, ...asked]);
-    const quote = JSON.parse(quoted.stdout);
-    expect(quote).toMatchObject({
-      x402_endpoint: job?.url,
-      settlement_options: [{ amount: "32000", symbol: "USDC" }],
+  onlyInLongRun(() => {
+    test("dev without a configuration signs quotes with settlement options, and these can be used to pay", async () => {
+      const [job] = ready.jobs;
+      const [env] = toCommand(job?.pay ?? "");
+      const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
+      const id = job?.url.split("/").slice(-2).join("/") ?? "";
+      const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "-o", "json"];
+      const quoted = await runHere(["quote", ready.pricing?.http ?? "", "--job", id, ...asked]);
+      const quote = JSON.parse(quoted.stdout);
+      expect(quote).toMatchObject({
+        x402_endpoint: job?.url,
+        settlement_options: [{ amount: "32000", symbol: "USDC" }],
+      });
+      const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "-o", "json"];
+      const paid = jsonLines(await runHere(pay, env)).at(-1);
+      expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
+      const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid?.["call_id"] };
+      expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
+      await dev.waitForEvent("call.injected", ofThisCall);
     });
-    const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "-o", "json"];
-    const paid = jsonLines(await runHere(pay, env)).at(-1);
-    expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
-    const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid?.["call_id"] };
-    expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
-    await dev.waitForEvent("call.injected", ofThisCall);
+
+    test("postern status without a configuration directory shows the running dev, and says so", async () => {
+      const cwd = tempDir();
+      writeConfig(join(cwd, "config"), { postern: { redis: { url: "redis://127.0.0.1:1" } } });
+      const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+      const ran = await postern.run(["status", "-o", "json"], { cwd, env });
+      expect([ran.code, ran.stderr]).toEqual([
+        ...[0, `this is the running postern dev (process ${dev.pid}): --config-dir ${ready.config}\n`],
+      ]);
+      const kinds = (JSON.parse(ran.stdout).processes as { kind: string }[]).map(({ kind }) => kind);
+      expect(kinds).toEqual(expect.arrayContaining(["producer", "webhooks"]));
+    });
   });
 
   // This test comes last, because it ends the dev of the tests before.
-  test("postern status without a configuration directory shows the running dev, and says so", async () => {
-    const cwd = tempDir();
-    writeConfig(join(cwd, "config"), { postern: { redis: { url: "redis://127.0.0.1:1" } } });
-    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
-    const ran = await postern.run(["status", "-o", "json"], { cwd, env });
-    expect([ran.code, ran.stderr]).toEqual([
-      ...[0, `this is the running postern dev (process ${dev.pid}): --config-dir ${ready.config}\n`],
-    ]);
-    const kinds = (JSON.parse(ran.stdout).processes as { kind: string }[]).map(({ kind }) => kind);
-    expect(kinds).toEqual(expect.arrayContaining(["producer", "webhooks"]));
-  });
-
   test("SIGTERM ends every part of dev and its private Redis, and dev exits with 0", async () => {
     const pids = partPids(dev);
     expect(Object.keys(pids)).toHaveLength(7);
@@ -271,6 +273,17 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
 }
 
 onlyInLongRun(() => {
+  test("dev exits with 3 if --config-dir does not exist, and starts nothing instead", async () => {
+    const dir = join(postern.configDir, "misspelt");
+    const dev = startDev(postern, ["--config-dir", dir]);
+    expect(await dev.exit).toEqual({ code: 3, signal: null });
+    const [failed] = dev.events("service.failed");
+    expect(failed?.["reason"]).toContain(
+      `there is no directory ${dir}: give the right one with --config-dir`,
+    );
+    expect(dev.events("service.started")).toEqual([]);
+  });
+
   test("dev exits with 3 on an invalid configuration, and names its files", async () => {
     postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
     const dev = startDev(postern, ["--config-dir", postern.configDir]);
@@ -439,13 +452,4 @@ test("dev reports an unread folder for each of our file names, but not for anoth
     expect([name, hasConfigFiles(dir)]).toEqual([name, true]);
   }
   expect(hasConfigFiles("/does/not/exist")).toBe(false);
-});
-
-test("dev exits with 3 if --config-dir does not exist, and starts nothing instead", async () => {
-  const dir = join(postern.configDir, "misspelt");
-  const dev = startDev(postern, ["--config-dir", dir]);
-  expect(await dev.exit).toEqual({ code: 3, signal: null });
-  const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toContain(`there is no directory ${dir}: give the right one with --config-dir`);
-  expect(dev.events("service.started")).toEqual([]);
 });

@@ -5,6 +5,7 @@ import { rolldown } from "rolldown";
 import { expect, test } from "vitest";
 import { loaderPlugin } from "../../../services/dev/loader.mjs";
 import { FROM_SOURCE } from "../../support/from-source.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /** Writes a program with two Lua files, one of which includes the other. */
@@ -39,10 +40,12 @@ test("an include is replaced in a bundle, which no longer needs the files", asyn
   expect({ stdout, stderr }).toEqual({ stdout: PRINTED, stderr: "" });
 });
 
-test("an include of a missing file ends the process, and the message names the file", () => {
-  const { dir, file } = writeProgram();
-  writeFileSync(join(dir, "two.lua"), '--@include "./gone.lua"\n');
-  const { status, stderr } = spawnSync(process.execPath, [...FROM_SOURCE, file], { encoding: "utf8" });
-  expect(status).toBe(1);
-  expect(stderr).toContain("gone.lua");
+onlyInLongRun(() => {
+  test("an include of a missing file ends the process, and the message names the file", () => {
+    const { dir, file } = writeProgram();
+    writeFileSync(join(dir, "two.lua"), '--@include "./gone.lua"\n');
+    const { status, stderr } = spawnSync(process.execPath, [...FROM_SOURCE, file], { encoding: "utf8" });
+    expect(status).toBe(1);
+    expect(stderr).toContain("gone.lua");
+  });
 });

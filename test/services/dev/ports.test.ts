@@ -51,24 +51,22 @@ onlyInLongRun(() => {
     expect(pricing).toEqual({ http: `http://127.0.0.1:${base + 7}`, grpc: `127.0.0.1:${base + 8}` });
     expect(probes["pricing"]).toBe(`http://127.0.0.1:${base + 6}/readyz`);
   });
-});
 
-test("if a port of --port-base is in use, dev ends and says which one and what it is for", async () => {
-  const base = await freeBase();
-  const taker = createServer().listen(base + 9, "127.0.0.1");
-  ends.defer(() => taker.close());
-  await once(taker, "listening");
-  const dev = startDev(postern, ["--port-base", String(base)]);
-  expect((await dev.exit).code).toBe(1);
-  expect(dev.events("service.failed")[0]).toMatchObject({
-    code: "start.address_unavailable",
-    reason: expect.stringContaining(
-      `127.0.0.1:${base + 9} is in use, but --port-base ${base} needs it for the chain.`,
-    ),
+  test("if a port of --port-base is in use, dev ends and says which one and what it is for", async () => {
+    const base = await freeBase();
+    const taker = createServer().listen(base + 9, "127.0.0.1");
+    ends.defer(() => taker.close());
+    await once(taker, "listening");
+    const dev = startDev(postern, ["--port-base", String(base)]);
+    expect((await dev.exit).code).toBe(1);
+    expect(dev.events("service.failed")[0]).toMatchObject({
+      code: "start.address_unavailable",
+      reason: expect.stringContaining(
+        `127.0.0.1:${base + 9} is in use, but --port-base ${base} needs it for the chain.`,
+      ),
+    });
   });
-});
 
-onlyInLongRun(() => {
   test("if the address of a part is in use, dev ends and says what to do", async () => {
     const port = await freePort();
     const taker = createServer().listen(port, "127.0.0.1");
@@ -142,15 +140,15 @@ onlyInLongRun(() => {
     expect(second.events("dev.devnet_found")[0]).toMatchObject({ rpc: ready.devnet?.rpc });
     expect(await buy(jobs[0] as (typeof jobs)[number])).toBe("injected");
   });
-});
 
-test("a relative --config-dir begins at the folder in which dev is started", async () => {
-  const cwd = tempDir();
-  cpSync(DEVNET_CONFIG, join(cwd, "mine"), { recursive: true });
-  writeFileSync(join(cwd, "mine/webhooks.toml"), "no TOML");
-  const dev = startDev(postern, ["--config-dir", "mine"], { cwd });
-  expect((await dev.exit).code).toBe(3);
-  expect(dev.events("service.failed")[0]?.["reason"]).toContain("mine/webhooks.toml");
+  test("a relative --config-dir begins at the folder in which dev is started", async () => {
+    const cwd = tempDir();
+    cpSync(DEVNET_CONFIG, join(cwd, "mine"), { recursive: true });
+    writeFileSync(join(cwd, "mine/webhooks.toml"), "no TOML");
+    const dev = startDev(postern, ["--config-dir", "mine"], { cwd });
+    expect((await dev.exit).code).toBe(3);
+    expect(dev.events("service.failed")[0]?.["reason"]).toContain("mine/webhooks.toml");
+  });
 });
 
 test("docs/dev.md lists the same ports as dev uses, from the base on and by default", () => {
