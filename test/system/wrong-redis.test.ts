@@ -18,6 +18,7 @@ import { CALLBACK_SECRET } from "../fixtures/receivers.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
 import { runHere } from "../services/cli/run-here.ts";
 import { send } from "../support/http.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -187,65 +188,6 @@ test("an empty Redis is a first start for a new id, and an alarm for a known id 
   expect(line).toEqual(expect.arrayContaining(["adopt", OLD_ID, "a test", "without audit"]));
 });
 
-test("the data of another deployment is adopted only if the operator names it", async () => {
-  const id = newDeploymentId();
-  const { part } = await gateway({ deployment_id: id });
-  await part.ready();
-  const refused = await adopt({ deployment_id: OLD_ID });
-  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(`add --replace ${id}`)]);
-  expect((await adopt({ deployment_id: OLD_ID }, "--replace", id)).code).toBe(0);
-  await isRefused(part, /holds the data of deployment 2026-01-01-shop/);
-  const ours = await gateway({ deployment_id: OLD_ID });
-  await ours.part.ready();
-});
-
-test("an adoption requires a plausible start of the lost time", async () => {
-  const future = new Date(Date.now() + 3_600_000).toISOString();
-  await redis.client.hset(keys.deployment, { id: OLD_ID, at: Date.parse(future) });
-  for (const [args, why] of [
-    [[], `has a report of ${future}, in the future`],
-    [["--since", future], "--since is in the future"],
-  ] as const) {
-    const refused = await adopt({}, ...args);
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(why)]);
-  }
-  expect(await redis.client.hkeys(keys.deployment)).toEqual(["id", "at"]);
-  expect((await adopt({}, "--since", "1h")).code).toBe(0);
-});
-
-test("concurrent commands that adopt an empty Redis agree on its id", async () => {
-  const adopted = await Promise.all([1, 2, 3].map(() => adopt({}, "--without-audit")));
-  expect(adopted.map(({ code, stderr }) => [code, stderr])).toEqual(adopted.map(() => [0, ""]));
-  expect(new Set(adopted.map(({ stdout }) => stdout)).size).toBe(1);
-});
-
-test("a state file warns a process that starts after the loss", async () => {
-  const file = join(tempDir(), "seen.json");
-  const before = await gateway({ state_file: file });
-  await before.part.ready();
-  const { id } = JSON.parse(readFileSync(file, "utf8"));
-  expect(await redis.client.hget(keys.deployment, "id")).toBe(id);
-  await before.part.close(100);
-
-  await restartedWith();
-  const { part } = await gateway({ state_file: file });
-  await isRefused(part, RegExp(`has lost the data of deployment ${id}`));
-  writeFileSync(file, "no JSON");
-  expect(() =>
-    createWebhooksGateway({
-      postern: { redis: { url: redis.url, state_file: file } },
-      webhooks: { endpoints: [endpoint] },
-    }),
-  ).toThrow(/state_file .* cannot be read/);
-});
-
-test("with durability relaxed, which accepts losses, an empty Redis is used as it is", async () => {
-  const { part, deliver } = await gateway({ durability: "relaxed" });
-  await part.ready();
-  await restartedWith();
-  await eventually("it is taken", async () => (await deliver("a"))["status"] === "accepted");
-});
-
 test("data of a release without ids is accepted as this deployment's, and later not mistaken for another's copy", async () => {
   await redis.client.set(
     keys.layout,
@@ -254,4 +196,65 @@ test("data of a release without ids is accepted as this deployment's, and later 
   const { part } = await gateway({ deployment_id: OLD_ID });
   await part.ready();
   expect(await redis.client.hget(keys.deployment, "id")).toBe(OLD_ID);
+});
+
+onlyInLongRun(() => {
+  test("the data of another deployment is adopted only if the operator names it", async () => {
+    const id = newDeploymentId();
+    const { part } = await gateway({ deployment_id: id });
+    await part.ready();
+    const refused = await adopt({ deployment_id: OLD_ID });
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(`add --replace ${id}`)]);
+    expect((await adopt({ deployment_id: OLD_ID }, "--replace", id)).code).toBe(0);
+    await isRefused(part, /holds the data of deployment 2026-01-01-shop/);
+    const ours = await gateway({ deployment_id: OLD_ID });
+    await ours.part.ready();
+  });
+
+  test("an adoption requires a plausible start of the lost time", async () => {
+    const future = new Date(Date.now() + 3_600_000).toISOString();
+    await redis.client.hset(keys.deployment, { id: OLD_ID, at: Date.parse(future) });
+    for (const [args, why] of [
+      [[], `has a report of ${future}, in the future`],
+      [["--since", future], "--since is in the future"],
+    ] as const) {
+      const refused = await adopt({}, ...args);
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(why)]);
+    }
+    expect(await redis.client.hkeys(keys.deployment)).toEqual(["id", "at"]);
+    expect((await adopt({}, "--since", "1h")).code).toBe(0);
+  });
+
+  test("concurrent commands that adopt an empty Redis agree on its id", async () => {
+    const adopted = await Promise.all([1, 2, 3].map(() => adopt({}, "--without-audit")));
+    expect(adopted.map(({ code, stderr }) => [code, stderr])).toEqual(adopted.map(() => [0, ""]));
+    expect(new Set(adopted.map(({ stdout }) => stdout)).size).toBe(1);
+  });
+
+  test("a state file warns a process that starts after the loss", async () => {
+    const file = join(tempDir(), "seen.json");
+    const before = await gateway({ state_file: file });
+    await before.part.ready();
+    const { id } = JSON.parse(readFileSync(file, "utf8"));
+    expect(await redis.client.hget(keys.deployment, "id")).toBe(id);
+    await before.part.close(100);
+
+    await restartedWith();
+    const { part } = await gateway({ state_file: file });
+    await isRefused(part, RegExp(`has lost the data of deployment ${id}`));
+    writeFileSync(file, "no JSON");
+    expect(() =>
+      createWebhooksGateway({
+        postern: { redis: { url: redis.url, state_file: file } },
+        webhooks: { endpoints: [endpoint] },
+      }),
+    ).toThrow(/state_file .* cannot be read/);
+  });
+
+  test("with durability relaxed, which accepts losses, an empty Redis is used as it is", async () => {
+    const { part, deliver } = await gateway({ durability: "relaxed" });
+    await part.ready();
+    await restartedWith();
+    await eventually("it is taken", async () => (await deliver("a"))["status"] === "accepted");
+  });
 });

@@ -13,7 +13,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { runHereWith } from "../../services/cli/run-here.ts";
-import { sample } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { claimPayment } from "../../support/made-payment.ts";
 import { startConsole } from "./start-console.ts";
 
@@ -63,44 +63,6 @@ test.each(sample(pointsOf("_forgotten").toReversed()))(
   },
 );
 
-test.each(sample(pointsOf("_replayed").toReversed()))(
-  "postern calls replay killed at %s has changed nothing, or has queued the new call with its audit entry",
-  async (point) => {
-    const id = await fixture.add({ keepDelivered: { secs: 3600, bytes_max: 100_000 } });
-    await fixture.startProducer();
-    await eventually("it has ended", async () => (await fixture.records.state(id)) === "INJECTED");
-    await fixture.stopProducer();
-    const args = ["calls", "replay", id, "--reason", "a test"];
-    const killed = await postern.run(args, { env: { POSTERN_FAILPOINT: point } });
-    expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
-    const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
-    const lines = await fixture.audited();
-    expect([waiting.length, lines.length]).toEqual(point === "operator.before_replayed" ? [0, 0] : [1, 1]);
-    for (const [i, line] of lines.entries()) expect(line).toMatchObject({ selection: `as ${waiting[i]}` });
-  },
-);
-
-test.each(sample(pointsOf("_dropped").toReversed()))(
-  "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body with its audit entry, and a repeat completes it once",
-  async (point) => {
-    const { client, partition } = fixture.redis;
-    const journal = new PaymentJournal(partition);
-    const id = await claimPayment(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
-    const drop = ["payments", "resolve", id, "--dropped", "--reason", "a test"];
-    const left = async () => [
-      (await journal.findWithoutCall(id))?.callBytes !== 0,
-      await client.hexists(keys.paymentsUsage, id),
-      (await fixture.audited()).length,
-    ];
-    const killed = await postern.run(drop, { env: { POSTERN_FAILPOINT: point } });
-    expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
-    expect(await left()).toEqual(point === "operator.before_dropped" ? [true, 1, 0] : [false, 0, 1]);
-    expect(await here(drop)).toMatchObject({ code: 0 });
-    expect(await left()).toEqual([false, 0, 1]);
-    expect(await fixture.audited()).toMatchObject([{ action: "drop", call_id: id, reason: "a test" }]);
-  },
-);
-
 const PATH = "/hooks/a";
 
 /** Ways to enable the endpoint in a process that is killed at this failpoint. */
@@ -115,28 +77,68 @@ const ENABLERS = {
   },
 };
 
-test.each(sample(Object.entries(ENABLERS)))(
-  "if %s is killed between two steps, the endpoint stays held, and enabling it again delivers all calls once in their order",
-  async (_, enable) => {
-    const { partition, partitions } = fixture.redis;
-    const endpoints = openEndpoints(partitions);
-    const because = { at: 1, by: "otto", reason: "a test" };
-    const enqueue = createEnqueue(partition);
-    const add = (id: string) => enqueue(aCall({ id }), undefined, "small", PATH);
-    await endpoints.set(PATH, "held", because);
-    const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
-    for (const id of ids) await add(id);
-    expect(await enable({ POSTERN_FAILPOINT: "operator.after_released" })).toMatchObject({ code: null });
-    expect((await endpoints.settings()).get(PATH)).toMatchObject({ state: "held" });
-    expect(await endpoints.held([PATH])).toEqual([150]);
-    const later = `c_${"f".repeat(32)}`;
-    await add(later);
-    expect(await here(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });
-    expect(await endpoints.settings()).toEqual(new Map());
-    const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
-    expect(waiting.toReversed()).toEqual([...ids, later]);
-    await fixture.startProducer();
-    await eventually("all are injected", () => fixture.injected.length >= waiting.length);
-    expect(fixture.injected.toSorted()).toEqual(waiting.toSorted());
-  },
-);
+onlyInLongRun(() => {
+  test.each(pointsOf("_replayed").toReversed())(
+    "postern calls replay killed at %s has changed nothing, or has queued the new call with its audit entry",
+    async (point) => {
+      const id = await fixture.add({ keepDelivered: { secs: 3600, bytes_max: 100_000 } });
+      await fixture.startProducer();
+      await eventually("it has ended", async () => (await fixture.records.state(id)) === "INJECTED");
+      await fixture.stopProducer();
+      const args = ["calls", "replay", id, "--reason", "a test"];
+      const killed = await postern.run(args, { env: { POSTERN_FAILPOINT: point } });
+      expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
+      const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
+      const lines = await fixture.audited();
+      expect([waiting.length, lines.length]).toEqual(point === "operator.before_replayed" ? [0, 0] : [1, 1]);
+      for (const [i, line] of lines.entries()) expect(line).toMatchObject({ selection: `as ${waiting[i]}` });
+    },
+  );
+
+  test.each(pointsOf("_dropped").toReversed())(
+    "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body with its audit entry, and a repeat completes it once",
+    async (point) => {
+      const { client, partition } = fixture.redis;
+      const journal = new PaymentJournal(partition);
+      const id = await claimPayment(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
+      const drop = ["payments", "resolve", id, "--dropped", "--reason", "a test"];
+      const left = async () => [
+        (await journal.findWithoutCall(id))?.callBytes !== 0,
+        await client.hexists(keys.paymentsUsage, id),
+        (await fixture.audited()).length,
+      ];
+      const killed = await postern.run(drop, { env: { POSTERN_FAILPOINT: point } });
+      expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
+      expect(await left()).toEqual(point === "operator.before_dropped" ? [true, 1, 0] : [false, 0, 1]);
+      expect(await here(drop)).toMatchObject({ code: 0 });
+      expect(await left()).toEqual([false, 0, 1]);
+      expect(await fixture.audited()).toMatchObject([{ action: "drop", call_id: id, reason: "a test" }]);
+    },
+  );
+
+  test.each(Object.entries(ENABLERS))(
+    "if %s is killed between two steps, the endpoint stays held, and enabling it again delivers all calls once in their order",
+    async (_, enable) => {
+      const { partition, partitions } = fixture.redis;
+      const endpoints = openEndpoints(partitions);
+      const because = { at: 1, by: "otto", reason: "a test" };
+      const enqueue = createEnqueue(partition);
+      const add = (id: string) => enqueue(aCall({ id }), undefined, "small", PATH);
+      await endpoints.set(PATH, "held", because);
+      const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
+      for (const id of ids) await add(id);
+      expect(await enable({ POSTERN_FAILPOINT: "operator.after_released" })).toMatchObject({ code: null });
+      expect((await endpoints.settings()).get(PATH)).toMatchObject({ state: "held" });
+      expect(await endpoints.held([PATH])).toEqual([150]);
+      const later = `c_${"f".repeat(32)}`;
+      await add(later);
+      expect(await here(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });
+      expect(await endpoints.settings()).toEqual(new Map());
+      const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
+      expect(waiting.toReversed()).toEqual([...ids, later]);
+      await fixture.startProducer();
+      await eventually("all are injected", () => fixture.injected.length >= waiting.length);
+      expect(fixture.injected.toSorted()).toEqual(waiting.toSorted());
+    },
+  );
+});

@@ -11,6 +11,7 @@ import { openBackends } from "../../../shared/queue/backend.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { claimPayment, makePayment } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 import { WORK } from "../../support/results.ts";
@@ -20,7 +21,7 @@ import { tempDir } from "../../support/temp-dir.ts";
  * After a power loss, the append-only file may end in the middle of Redis' last write. Redis reads it up to the last
  * complete transaction, so each of our steps must be one transaction.
  */
-const CUTS = 8;
+const CUTS = LONG_RUN ? 8 : 3;
 const TOKEN = "a token";
 /** Token and network of the payments. */
 const PAID_WITH = { network: "eip155:1", asset: "0x1" };
