@@ -14,7 +14,7 @@ import { needs } from "../../support/needs.ts";
 import { type Nginx, startNginx } from "../../support/nginx.ts";
 import { untilDrained } from "./until-drained.ts";
 
-const CALLS = LONG_RUN ? 2000 : 400;
+const CALLS = LONG_RUN ? 2000 : 150;
 const SENDERS = 32;
 const TOKEN = "the-token-of-the-fleet-test";
 const RETRY_PAUSE_MS = 50;
