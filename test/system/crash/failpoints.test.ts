@@ -250,31 +250,29 @@ async function untilDelivered(ids: readonly string[]): Promise<void> {
   );
 }
 
-onlyInLongRun(() => {
-  test.each<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"])(
-    "a runner killed at %s of a long call runs the call once, and its result is delivered",
-    async (point) => {
-      const ids = await killRunnerAt(point, "/long", 1);
-      await untilDelivered(ids);
-      expect(stack.effectsOf(ids)).toEqual([1]);
-      expect(await resultsOf(ids)).toEqual(answers(ids));
-    },
-  );
+test.each(sample<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"]))(
+  "a runner killed at %s of a long call runs the call once, and its result is delivered",
+  async (point) => {
+    const ids = await killRunnerAt(point, "/long", 1);
+    await untilDelivered(ids);
+    expect(stack.effectsOf(ids)).toEqual([1]);
+    expect(await resultsOf(ids)).toEqual(answers(ids));
+  },
+);
 
-  test.each(pointsOf("delivery"))(
-    "if a gateway is killed at %s, the result of a long call is delivered again to another gateway",
-    async (point) => {
-      const [gateway] = stack.gateways as [Part];
-      await stack.runner.restart();
-      await gateway.restart({ POSTERN_FAILPOINT: point });
-      await untilReady(gateway);
-      const [ids] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
-      await untilDelivered(ids);
-      expect(stack.effectsOf(ids)).toEqual([1]);
-      expect(await resultsOf(ids)).toEqual(answers(ids));
-    },
-  );
-});
+test.each(sample(pointsOf("delivery")))(
+  "if a gateway is killed at %s, the result of a long call is delivered again to another gateway",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    await stack.runner.restart();
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    const [ids] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+    await untilDelivered(ids);
+    expect(stack.effectsOf(ids)).toEqual([1]);
+    expect(await resultsOf(ids)).toEqual(answers(ids));
+  },
+);
 
 test.each(sample(INSIDE_A_HANDLER))(
   "a runner killed inside a handler, at %s, runs the unfinished handlers again, and not those that had ended",

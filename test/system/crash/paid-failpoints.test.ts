@@ -195,15 +195,26 @@ async function killedDuringSettle(
 const areCharged = async (payments: readonly Payment[]) =>
   (await charges(payments)).every((count) => count === 1);
 
-test.each(triesAt(AFTER_CLAIM))(
-  "a gateway killed at $point leaves one charge, one job, and a receipt in the answer to a repeat: payer $kind",
-  async ({ point, kind }) => {
-    const payment = await sendToDyingGateway(point, kind);
-    // One combination runs without help, to show that an open payment is reconciled by itself.
-    if (point !== "x402.after_claim" || kind !== "key") await makeDue(payment.payer);
-    await expectOneJob(payment);
-  },
-);
+test("if a gateway is killed before the money moves, its payments are searched for, not found, and settled again", async () => {
+  const payments = await paymentsOf(PAYER_KINDS);
+  await devnet.chain.pauseMining();
+  await killedDuringSettle(payments, async () => {
+    const { pending } = await devnet.chain.client.getTxpoolStatus();
+    return pending === payments.length;
+  });
+  await Promise.all(
+    payments.map(async ({ payer }) => {
+      await makeDue(payer);
+      const callId = (await paymentOf(payer))?.id;
+      await replica.process.waitForEvent("payment.settled_again", {
+        where: (event) => event["callId"] === callId,
+      });
+    }),
+  );
+  expect(await charges(payments)).toEqual(payments.map(() => 0));
+  await devnet.chain.resumeMining();
+  await Promise.all(payments.map(expectOneJob));
+});
 
 test("if a gateway is killed before it knows that the money has moved, its payments are one charge and one job, even if the payer's contract now denies them", async () => {
   await startAgain(gateway);
@@ -217,40 +228,28 @@ test("if a gateway is killed before it knows that the money has moved, its payme
   await Promise.all(payments.map(expectOneJob));
 });
 
+test.each(triesAt(AFTER_CLAIM))(
+  "a gateway killed at $point leaves one charge, one job, and a receipt in the answer to a repeat: payer $kind",
+  async ({ point, kind }) => {
+    const payment = await sendToDyingGateway(point, kind);
+    // One combination runs without help, to show that an open payment is reconciled by itself.
+    if (point !== "x402.after_claim" || kind !== "key") await makeDue(payment.payer);
+    await expectOneJob(payment);
+  },
+);
+
+test.each(triesAt(BEFORE_CLAIM))(
+  "a gateway killed at $point has charged nothing, and the same payment can be sent again: payer $kind",
+  async ({ point, kind }) => {
+    const payment = await sendToDyingGateway(point, kind);
+    const { payer, header } = payment;
+    expect([await chargesOf(payer), await paymentOf(payer)]).toEqual([0, undefined]);
+    expect((await post(header, replica)).status).toBe(202);
+    await expectOneJob(payment);
+  },
+);
+
 onlyInLongRun(() => {
-  test("if a gateway is killed before the money moves, its payments are searched for, not found, and settled again", async () => {
-    await startAgain(gateway);
-    const payments = await paymentsOf(PAYER_KINDS);
-    await devnet.chain.pauseMining();
-    await killedDuringSettle(payments, async () => {
-      const { pending } = await devnet.chain.client.getTxpoolStatus();
-      return pending === payments.length;
-    });
-    await Promise.all(
-      payments.map(async ({ payer }) => {
-        await makeDue(payer);
-        const callId = (await paymentOf(payer))?.id;
-        await replica.process.waitForEvent("payment.settled_again", {
-          where: (event) => event["callId"] === callId,
-        });
-      }),
-    );
-    expect(await charges(payments)).toEqual(payments.map(() => 0));
-    await devnet.chain.resumeMining();
-    await Promise.all(payments.map(expectOneJob));
-  });
-
-  test.each(triesAt(BEFORE_CLAIM))(
-    "a gateway killed at $point has charged nothing, and the same payment can be sent again: payer $kind",
-    async ({ point, kind }) => {
-      const payment = await sendToDyingGateway(point, kind);
-      const { payer, header } = payment;
-      expect([await chargesOf(payer), await paymentOf(payer)]).toEqual([0, undefined]);
-      expect((await post(header, replica)).status).toBe(202);
-      await expectOneJob(payment);
-    },
-  );
-
   test.each(["wait.begun", "wait.before_answer"])(
     "a gateway killed at %s, whose client waits for the result, leaves one charge and one job",
     async (point) => {

@@ -8,6 +8,7 @@ import { CALLBACK_SECRET, type TestReceiver, useReceivers } from "../../fixtures
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { openQueues, type TestQueues } from "../../support/queues.ts";
 
 const CALLS = 3;
@@ -107,69 +108,73 @@ async function killProducersAt(points: readonly Failpoint[], path: string, name 
 
 const ON_A_FAILURE: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 
-test("producers killed at every point of a call and its callback report each call, and none before its end", async () => {
-  refuseEarlyCallbacks();
-  const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
-  const ids = await killProducersAt(points, "/effect");
-  await expectReported(ids, "call.completed");
-  expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
-  expect(await queues.countIn("failed")).toBe(0);
+onlyInLongRun(() => {
+  test("producers killed at every point of a call and its callback report each call, and none before its end", async () => {
+    refuseEarlyCallbacks();
+    const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
+    const ids = await killProducersAt(points, "/effect");
+    await expectReported(ids, "call.completed");
+    expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
+    expect(await queues.countIn("failed")).toBe(0);
+  });
 });
 
 test("producers killed at every point of a failure report each failed call", async () => {
   const points = [...ON_A_FAILURE, "producer.after_finish", ...pointsOf("callback")] as const;
-  const ids = await killProducersAt(points, "/unknown");
+  const ids = await killProducersAt(sample(points), "/unknown");
   await expectReported(ids, "call.failed");
   expect(await queues.countIn("failed")).toBe(ids.length);
 });
 
-test("producers killed while a receiver refuses lose no attempt, and deliver the callback in the end", async () => {
-  let refusals = 0;
-  receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
-  const ids = await killProducersAt(
-    ["producer.after_attempt_recorded", "producer.after_finish"],
-    "/effect",
-    "refused ",
-  );
-  await expectReported(ids, "call.completed");
-});
-
-test("a call whose producer dies three times while it is in flight is reported as failed", async () => {
-  const [producer] = stack.producers as [Part];
-  await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
-  const id = await deliver("/effect", "deadly");
-  for (let death = 1; death <= 3; death++) {
-    await diesAtItsFailpoint(producer);
-    await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
-  }
-  const { event } = await receiver.got();
-  expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
-  await expectReported([id], "call.failed");
-});
-
-test.each(pointsOf("gateway"))(
-  "a gateway killed at %s loses no callback of a call that it accepted",
-  async (point) => {
-    const [gateway] = stack.gateways as [Part];
-    await gateway.restart({ POSTERN_FAILPOINT: point });
-    await untilReady(gateway);
-    const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
+onlyInLongRun(() => {
+  test("producers killed while a receiver refuses lose no attempt, and deliver the callback in the end", async () => {
+    let refusals = 0;
+    receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
+    const ids = await killProducersAt(
+      ["producer.after_attempt_recorded", "producer.after_finish"],
+      "/effect",
+      "refused ",
+    );
     await expectReported(ids, "call.completed");
-  },
-);
+  });
 
-test.each(pointsOf("delivery"))(
-  "a gateway killed at %s of a long call's result notifies the receiver once the result is stored",
-  async (point) => {
-    const [gateway] = stack.gateways as [Part];
-    // The runner first finishes its deliveries. Then it delivers to the first gateway.
-    await stack.runner.kill("SIGTERM");
-    await stack.runner.restart();
-    await gateway.restart({ POSTERN_FAILPOINT: point });
-    await untilReady(gateway);
-    const [[id = ""]] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+  test("a call whose producer dies three times while it is in flight is reported as failed", async () => {
+    const [producer] = stack.producers as [Part];
+    await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
+    const id = await deliver("/effect", "deadly");
+    for (let death = 1; death <= 3; death++) {
+      await diesAtItsFailpoint(producer);
+      await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
+    }
     const { event } = await receiver.got();
-    expect(event.data["result"]).toMatchObject({ status: 200, body: JSON.stringify({ done: id }) });
-    await expectReported([id], "call.completed");
-  },
-);
+    expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
+    await expectReported([id], "call.failed");
+  });
+
+  test.each(sample(pointsOf("gateway")))(
+    "a gateway killed at %s loses no callback of a call that it accepted",
+    async (point) => {
+      const [gateway] = stack.gateways as [Part];
+      await gateway.restart({ POSTERN_FAILPOINT: point });
+      await untilReady(gateway);
+      const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
+      await expectReported(ids, "call.completed");
+    },
+  );
+
+  test.each(pointsOf("delivery"))(
+    "a gateway killed at %s of a long call's result notifies the receiver once the result is stored",
+    async (point) => {
+      const [gateway] = stack.gateways as [Part];
+      // The runner first finishes its deliveries. Then it delivers to the first gateway.
+      await stack.runner.kill("SIGTERM");
+      await stack.runner.restart();
+      await gateway.restart({ POSTERN_FAILPOINT: point });
+      await untilReady(gateway);
+      const [[id = ""]] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+      const { event } = await receiver.got();
+      expect(event.data["result"]).toMatchObject({ status: 200, body: JSON.stringify({ done: id }) });
+      await expectReported([id], "call.completed");
+    },
+  );
+});
