@@ -5,16 +5,13 @@ import { keccak256Hex } from "../../../shared/chain/encoding.ts";
 import { recoverAddress } from "../../../shared/chain/signatures.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { decodeQuoteHeader, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
-import { usePostern } from "../../fixtures/postern.ts";
 import { OPERATOR, SEPARATOR, usePricing } from "../../fixtures/pricing.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "./run-here.ts";
 
 const REQUESTER = "0x000000000000000000000000000000000000bEEF";
 
 const pricing = usePricing();
-const postern = usePostern();
 let args: string[];
 beforeAll(async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 1000n }];
@@ -23,11 +20,9 @@ beforeAll(async () => {
 });
 
 const quote = (...given: readonly string[]) => runHere(["quote", ...given]);
-/** The command as a process in the long run, and otherwise in this process. It reads no configuration. */
-const runEither = LONG_RUN ? postern.run : runHere;
 
 test("`postern quote` does the proof of work and prints the quote, with the header for a payment gateway", async () => {
-  const shown = await runEither(["quote", ...args, "--body", "hi"]);
+  const shown = await quote(...args, "--body", "hi");
   expect([shown.code, shown.stderr]).toEqual([0, ""]);
   expect(shown.stdout).toContain("price: 1000 wei, until ");
   const header = /^X-PLATFORM-QUOTE: (\S+)$/m.exec(shown.stdout)?.[1] ?? "";

@@ -6,11 +6,11 @@ import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { runEitherWith } from "./run-here.ts";
+import { runHereWith } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
-const run = runEitherWith(postern);
+const run = runHereWith(postern);
 
 const tablesOf = (path: string): ConfigTables => ({
   postern: { drain_secs: 0, redis: { url: redis.url }, runner: { timeout_ms: 300 } },

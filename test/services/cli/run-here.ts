@@ -2,8 +2,7 @@ import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import type { Terminal } from "../../../services/cli/terminal.ts";
-import type { Postern, Ran } from "../../fixtures/postern.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
+import type { Postern } from "../../fixtures/postern.ts";
 
 /** Receives each line of stdout and stderr as it is printed. */
 type OnLine = (line: string) => void;
@@ -70,12 +69,6 @@ export function interruptingAt(when: RegExp): OnLine {
     interrupted = true;
     process.emit("SIGINT", "SIGINT");
   };
-}
-
-/** Runs commands with the configuration of `postern`: in the long run as processes, and otherwise in this process. */
-export function runEitherWith(postern: Postern) {
-  return (args: readonly string[]): Promise<RanHere | Ran> =>
-    LONG_RUN ? postern.run(args) : runHereWith(postern)(args);
 }
 
 /** Runs commands in this process with the configuration of `postern`. */

@@ -6,7 +6,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
-import { LONG_RUN, onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -103,8 +103,7 @@ describe("on a real screen", needs("script"), () => {
 });
 
 test("in a pipe nothing is cut or coloured, and the detail of a problem document is printed", async () => {
-  const args = ["failed", "list", "--endpoint", "/a"];
-  const { stdout } = await (LONG_RUN ? postern.run(args, { env: { COLUMNS: "60" } }) : here(args));
+  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env: { COLUMNS: "60" } });
   expect(stdout).toContain(`  runner.refused  422  [2J${DETAIL}\n`);
   expect(stdout).not.toContain('{"type"');
   expect(stdout).not.toMatch(CONTROL);

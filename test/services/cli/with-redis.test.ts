@@ -3,7 +3,7 @@ import { unconfigured } from "../../../services/cli/with-redis.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
-import { runEitherWith, runHere, runHereWith } from "./run-here.ts";
+import { runHere, runHereWith } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
@@ -17,7 +17,7 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
     ["failed", "replay", "--all"],
   ];
   for (const ran of await Promise.all([
-    runEitherWith(postern)(["status"]),
+    runHereWith(postern)(["status"]),
     ...lines.map((args) => here(args)),
   ])) {
     expect(ran).toMatchObject({

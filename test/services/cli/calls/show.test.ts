@@ -7,13 +7,13 @@ import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
 import { WORK } from "../../../support/results.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
 const fixture = useFailedCalls({ redis: payments.redis, fresh: "file" });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
-const run = runEitherWith(postern);
+const run = runHereWith(postern);
 const show = (id: string, ...args: string[]) =>
   runHere(["calls", "show", id, ...args, "--config-dir", postern.configDir]);
 

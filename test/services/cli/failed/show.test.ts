@@ -6,22 +6,13 @@ import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { audited } from "../../../support/audited.ts";
-import { LONG_RUN, onlyInLongRun } from "../../../support/long-run.ts";
-import { runHere, runHereWith } from "../run-here.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
+import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const fixture = useFailedCalls({ redis });
 const proxy = useRedisProxy(redis);
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
-/** Reads the bytes that `--body-only` prints: in the long run as a process, and otherwise in this process. */
-async function bytesOf(id: string): Promise<Buffer> {
-  if (LONG_RUN) return (await postern.run(["failed", "show", id, "--body-only"])).stdoutBytes;
-  const written: Uint8Array[] = [];
-  const writeBytes = (bytes: Uint8Array) => void written.push(bytes);
-  await runHereWith(postern)(["failed", "show", id, "--body-only"], {}, { writeBytes });
-  return Buffer.concat(written);
-}
-
 const show = (...args: string[]) => runHere(["failed", "show", "--config-dir", postern.configDir, ...args]);
 
 test("postern failed show prints a text body as text, and any other body as hex with its size", async () => {
@@ -49,7 +40,7 @@ test("postern failed show prints metadata, failed attempts and trace, and with -
   expect(text.match(/\n {2}attempt \d {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(
     fixture.attempts,
   );
-  expect((await bytesOf(id)).equals(body)).toBe(true);
+  expect((await postern.run(["failed", "show", id, "--body-only"])).stdoutBytes.equals(body)).toBe(true);
   const [json] = jsonLines(await show(id, "-o", "json"));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
   expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);

@@ -6,7 +6,7 @@ import { aCall } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { addCallbacks } from "../../../support/callback-queues.ts";
 import { limitJobs } from "../../../support/limit-jobs.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
@@ -44,7 +44,7 @@ test("postern jobs list shows each job's counts over all origins, its limits and
 
 test("postern jobs list -o json prints one object per line on stdout, and nothing else there", async () => {
   await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
-  const ran = await runEitherWith(postern)(["jobs", "list", "-o", "json"]);
+  const ran = await runHereWith(postern)(["jobs", "list", "-o", "json"]);
   expect(jsonLines(ran)).toEqual([
     {
       ...{

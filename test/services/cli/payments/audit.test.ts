@@ -7,10 +7,10 @@ import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
 import { PRICE } from "../../../fixtures/x402.ts";
 import { audited } from "../../../support/audited.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const run = runEitherWith(payments.postern);
+const run = runHereWith(payments.postern);
 /** First block of a test, which excludes transfers of earlier tests. */
 let fromBlock: string;
 beforeEach(async () => {

@@ -3,10 +3,10 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { LONG_RUN } from "../../../support/long-run.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const run = runEitherWith(payments.postern);
+const run = runHereWith(payments.postern);
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 
 async function listed(...args: string[]): Promise<unknown[]> {

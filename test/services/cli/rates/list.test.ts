@@ -16,7 +16,7 @@ import { SALE_UNSERVED, useRateSources } from "../../../fixtures/rate-sources.ts
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
@@ -68,7 +68,7 @@ async function shareOnce(): Promise<void> {
 
 test("postern rates list shows fixed rates without Redis", async () => {
   configure({}, "redis://127.0.0.1:1");
-  expect(await runEitherWith(postern)(["rates", "list"])).toMatchObject({
+  expect(await runHereWith(postern)(["rates", "list"])).toMatchObject({
     code: 0,
     stdout:
       "USDC (eip155:8453): 3200 per native coin\n  fixed in x402.toml; without limits; the token is accepted\n",

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { useRejections } from "../../console/rejections.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
@@ -18,7 +18,7 @@ const rejections = useRejections(redis, { reason: ESCAPES, body: Buffer.from(`{"
 const reasons = (ran: { stdout: string }) => jsonLines(ran).map(({ reason }) => reason);
 
 test("postern rejected list prints the newest first, one line per request, without characters that control a terminal", async () => {
-  const ran = await runEitherWith(postern)(["rejected", "list"]);
+  const ran = await runHereWith(postern)(["rejected", "list"]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   const lines = ran.stdout.trimEnd().split("\n");
   expect(lines[1]).toMatch(

@@ -10,7 +10,7 @@ import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { needs } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
-import { runEitherWith, runHere } from "../run-here.ts";
+import { runHere, runHereWith } from "../run-here.ts";
 
 const pemOf = (key: KeyObject) =>
   String(key.export({ format: "pem", type: key.type === "private" ? "pkcs8" : "spki" }));
@@ -70,7 +70,7 @@ const sendHere = (path: string, ...more: string[]) =>
   runHere(["send", path, "--gateway", url, "--config-dir", postern.configDir, ...more]);
 
 test("postern send finds preset and secret by the path, and prints the request and the answer", async () => {
-  const ran = await runEitherWith(postern)(["send", "/hooks/github", "--event", "push", "--gateway", url]);
+  const ran = await runHereWith(postern)(["send", "/hooks/github", "--event", "push", "--gateway", url]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(/^POST http:\/\/127\.0\.0\.1:\d+\/hooks\/github\n/);
   expect(ran.stdout).toMatch(/ {2}X-GitHub-Event +push\n/);
