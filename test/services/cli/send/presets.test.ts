@@ -5,6 +5,7 @@ import { SAMPLES } from "../../../../shared/webhook-auth/sample/samples.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { endpointFor, sendersWithPreset } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender } from "../../../fixtures/senders/sender.ts";
+import { senderNamed } from "../../../fixtures/senders/senders.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { LONG_RUN } from "../../../support/long-run.ts";
 import { runHere } from "../run-here.ts";
@@ -31,7 +32,7 @@ const OF_EACH_KIND = [
   ...["azure-event-grid", "microsoft-graph", "cloudevents (binary)", "square", "twilio (form)"],
   ...["alertmanager (basic)", "buildkite (token)", "google-pubsub"],
 ];
-const tested = sendersWithPreset.filter(({ name }) => LONG_RUN || OF_EACH_KIND.includes(name));
+const tested = LONG_RUN ? sendersWithPreset : OF_EACH_KIND.map(senderNamed);
 const senders = tested.filter((sender) => !isConfigured(sender));
 const configured = tested.filter(isConfigured);
 
