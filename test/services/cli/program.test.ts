@@ -14,7 +14,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { runHere } from "./run-here.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -162,19 +162,20 @@ onlyInLongRun(() => {
   );
 });
 
-test.each(
-  sample([
-    ["0", "must have a host and a port"],
-    ["localhost", "has no port"],
-    ["::1:9090", "must have its IPv6 address in brackets"],
-    ["http://127.0.0.1:9090", "is a URL or a path"],
-  ]),
-)("the listening address %s exits with 2, and the message says what it must be", async (address, problem) => {
-  const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining(
-      `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
-    ),
-  ]);
-});
+test.each([
+  ["0", "must have a host and a port"],
+  ["localhost", "has no port"],
+  ["::1:9090", "must have its IPv6 address in brackets"],
+  ["http://127.0.0.1:9090", "is a URL or a path"],
+])(
+  "the listening address %s exits with 2, and the message says what it must be",
+  async (address, problem) => {
+    const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
+      ),
+    ]);
+  },
+);

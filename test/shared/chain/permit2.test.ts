@@ -167,23 +167,18 @@ test("a permit that was never used is expired once a final block is past its dea
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test.each(
-  sample([
-    [
-      "was invalidated",
-      (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce)),
-    ],
-    [
-      "was used for a permit to the payer",
-      (its: TokenAuthorization) =>
-        devnet.chain.permit2.spendOtherwise(payer, {
-          token: its.asset,
-          value: VALUE,
-          nonce: BigInt(its.nonce),
-        }),
-    ],
-  ]),
-)("a permit whose nonce %s is in review long after its end, and never paid or void", async (_how, spend) => {
+test.each([
+  ["was invalidated", (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce))],
+  [
+    "was used for a permit to the payer",
+    (its: TokenAuthorization) =>
+      devnet.chain.permit2.spendOtherwise(payer, {
+        token: its.asset,
+        value: VALUE,
+        nonce: BigInt(its.nonce),
+      }),
+  ],
+])("a permit whose nonce %s is in review long after its end, and never paid or void", async (_how, spend) => {
   const { its } = await permit();
   await spend(its);
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "open" });

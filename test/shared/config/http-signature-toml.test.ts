@@ -1,6 +1,5 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { endpointProblems, onlyProblem } from "./files.ts";
 
 const pemOf = (type: "rsa" | "rsa-pss" | "ed25519", options = {}) =>
@@ -34,78 +33,56 @@ test.each<[string, string, string | undefined]>([
   ["a key directory", `${ed25519}, directory = "${URL_OF_KEYS}"`, undefined],
   ["a key directory on this machine", `${ed25519}, directory = "http://127.0.0.1:1/keys"`, undefined],
   ["a shared secret", 'algorithm = "hmac-sha256"', "0123456789abcdef"],
+  ["a key for RSA-PSS alone", 'algorithm = "rsa-pss-sha512"', pemOf("rsa-pss", { modulusLength: 2048 })],
 ])("an endpoint with %s is valid", (_what, settings, secret) => {
   expect(endpointProblems(endpoint(settings, secret))).toEqual([]);
 });
 
-test.each<[string, string | undefined, string]>(
-  sample(
-    [
-      [ed25519, undefined, "secret: is missing: set secret or http_signature.directory"],
-      [
-        `${ed25519}, directory = "${URL_OF_KEYS}"`,
-        ED25519,
-        "secret: must not be set together with http_signature.directory",
-      ],
-      [
-        `${ed25519}, directory = "http://keys.example.com/"`,
-        undefined,
-        "http_signature.directory: must be an https URL",
-      ],
-      [
-        `${ed25519}, directory = "https://user:word@keys.example.com/"`,
-        undefined,
-        "http_signature.directory: must be an https URL",
-      ],
-      [
-        `algorithm = "hmac-sha256", directory = "${URL_OF_KEYS}"`,
-        undefined,
-        "http_signature.directory: must not be set with hmac-sha256",
-      ],
-      [ed25519, "a text", "secret[0]: must be a public key as PEM, a JWK or a JWK Set for ed25519"],
-      [
-        'algorithm = "hmac-sha256"',
-        ED25519,
-        "secret[0]: must be text, or a JWK or a JWK Set with keys of the type oct, for hmac-sha256",
-      ],
-      [
-        `${ed25519}, components = ["@method"]`,
-        ED25519,
-        "http_signature.components: must contain content-digest",
-      ],
-      [
-        `${ed25519}, components = ["content-digest", "@status"]`,
-        ED25519,
-        "http_signature.components[1]: must be a header name in lower case, or one of @method",
-      ],
-      [
-        `${ed25519}, components = ["content-digest", "X-Id"]`,
-        ED25519,
-        "http_signature.components[1]: must be a header name in lower case",
-      ],
-      ['algorithm = "none"', ED25519, "http_signature.algorithm: must be"],
-    ],
-    4,
-  ),
-)("the settings %s with the secret %j are refused at their key", (settings, secret, problem) => {
+test.each<[string, string | undefined, string]>([
+  [ed25519, undefined, "secret: is missing: set secret or http_signature.directory"],
+  [
+    `${ed25519}, directory = "${URL_OF_KEYS}"`,
+    ED25519,
+    "secret: must not be set together with http_signature.directory",
+  ],
+  [
+    `${ed25519}, directory = "http://keys.example.com/"`,
+    undefined,
+    "http_signature.directory: must be an https URL",
+  ],
+  [
+    `${ed25519}, directory = "https://user:word@keys.example.com/"`,
+    undefined,
+    "http_signature.directory: must be an https URL",
+  ],
+  [
+    `algorithm = "hmac-sha256", directory = "${URL_OF_KEYS}"`,
+    undefined,
+    "http_signature.directory: must not be set with hmac-sha256",
+  ],
+  [ed25519, "a text", "secret[0]: must be a public key as PEM, a JWK or a JWK Set for ed25519"],
+  [ed25519, pemOf("rsa", { modulusLength: 2048 }), "secret[0]: must be a public key"],
+  ['algorithm = "rsa-pss-sha512"', pemOf("rsa", { modulusLength: 1024 }), "secret[0]: must be a public key"],
+  ['algorithm = "rsa-pss-sha512"', pemOf("rsa-pss", RESTRICTED), "secret[0]: must be a public key"],
+  [
+    'algorithm = "hmac-sha256"',
+    ED25519,
+    "secret[0]: must be text, or a JWK or a JWK Set with keys of the type oct, for hmac-sha256",
+  ],
+  [`${ed25519}, components = ["@method"]`, ED25519, "http_signature.components: must contain content-digest"],
+  [
+    `${ed25519}, components = ["content-digest", "@status"]`,
+    ED25519,
+    "http_signature.components[1]: must be a header name in lower case, or one of @method",
+  ],
+  [
+    `${ed25519}, components = ["content-digest", "X-Id"]`,
+    ED25519,
+    "http_signature.components[1]: must be a header name in lower case",
+  ],
+  ['algorithm = "none"', ED25519, "http_signature.algorithm: must be"],
+])("the settings %s with the secret %j are refused at their key", (settings, secret, problem) => {
   expect(endpointProblems(endpoint(settings, secret))).toEqual(onlyProblem(problem));
-});
-
-onlyInLongRun(() => {
-  const rsaPss = 'algorithm = "rsa-pss-sha512"';
-
-  test("an endpoint with a key for RSA-PSS alone is valid", () => {
-    expect(endpointProblems(endpoint(rsaPss, pemOf("rsa-pss", { modulusLength: 2048 })))).toEqual([]);
-  });
-
-  test.each([
-    ["of RSA for ed25519", ed25519, "rsa", { modulusLength: 2048 }],
-    ["that is too short", rsaPss, "rsa", { modulusLength: 1024 }],
-    ["that is restricted to another hash", rsaPss, "rsa-pss", RESTRICTED],
-  ] as const)("a key %s is refused", (_what, settings, type, options) => {
-    const lines = endpoint(settings, pemOf(type, options));
-    expect(endpointProblems(lines)).toEqual(onlyProblem("secret[0]: must be a public key"));
-  });
 });
 
 test("at most 4 keys that are tried for each signature are accepted, and any number of shared secrets", () => {

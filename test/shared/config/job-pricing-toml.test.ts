@@ -6,7 +6,6 @@ import { readTables, writeConfig } from "../../../shared/config/config-tables.ts
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { readPricing } from "../../../shared/pricing/read-pricing.ts";
 import { readX402 } from "../../../shared/pricing/read-x402.ts";
-import { sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { problemsOf } from "./files.ts";
 import { load, problems, x402, x402Dir } from "./x402-files.ts";
@@ -33,96 +32,83 @@ test("job_pricing.toml takes ids and prices up to their bounds", () => {
   });
 });
 
-test.each(
-  sample(
-    [
-      ["a padded service id", '[01]\n7 = "1"', /01: must be a service id/],
-      ["a service id beyond 2^53-1", '[9007199254740992]\n7 = "1"', /must be a service id/],
-      ["a padded job index", '[1]\n007 = "1"', /1\.007: must be a job index/],
-      ["a job index beyond 2^32-1", '[1]\n4294967296 = "1"', /must be a job index/],
-      ["a job index in words", '[1]\nseven = "1"', /must be a job index/],
-      ["a price as a TOML integer", "[1]\n7 = 1000", /1\.7: must be quoted/],
-      ["a price beyond any TOML integer", "[1]\n7 = 1000000000000000000000", /1\.7: must be quoted/],
-      ["a price as a TOML float", "[1]\n7 = 1e15", /1\.7: must be quoted/],
-      ["a price of zero", '[1]\n7 = "0"', /must be above 0/],
-      ["a fractional price", '[1]\n7 = "1.5"', /must be an integer in wei/],
-      ["a price in hex", '[1]\n7 = "0x10"', /must be an integer in wei/],
-      ["a price below zero", '[1]\n7 = "-1"', /must be an integer in wei/],
-      ["a price above 2^256-1", `[1]\n7 = "${2n ** 256n}"`, /must be at most 2\^256-1/],
-      ["a very long price", `[1]\n7 = "${"9".repeat(100_000)}"`, /must be at most 2\^256-1/],
-      ["a price without a service", '7 = "1"', /7: must be a table/],
-      ["a table without a price", "[1.7]", /1\.7\.price_wei: is missing/],
-      ["a table whose price is a number", "[1.7]\nprice_wei = 1", /1\.7\.price_wei: must be quoted/],
-      ["an unknown key of a job", '[1.7]\nprice_wei = "1"\nprise = 1', /1\.7\.prise: unknown key/],
-      [
-        "a name of two words",
-        described('name = "two words"'),
-        /1\.7\.name: must be 1 to 32 lower-case letters/,
-      ],
-      ["a name that reads as an option", described('name = "-h"'), /1\.7\.name: must be 1 to 32/],
-      ["a name of 33 letters", described(`name = "${"a".repeat(33)}"`), /1\.7\.name: must be 1 to 32/],
-      [
-        "a description of 257 letters",
-        described(`description = "${"a".repeat(257)}"`),
-        /must have at most 256 characters/,
-      ],
-      [
-        "a description of two lines",
-        described('description = "a\\nb"'),
-        /1\.7\.description: must be one line/,
-      ],
-      [
-        "an example of nothing",
-        described("input_example = 1"),
-        /1\.7\.input_schema: is missing: input_example needs it/,
-      ],
-      [
-        "a schema without an example",
-        described('input_schema = { type = "string" }'),
-        /1\.7\.input_example: is missing/,
-      ],
-      [
-        "a schema that is not there",
-        described('input_schema = "none.json"\ninput_example = 1'),
-        /1\.7\.input_schema: names a file that cannot be read \(ENOENT/,
-      ],
-      [
-        "a schema with a date in it",
-        described("input_schema = { const = 2020-01-01 }\ninput_example = 1"),
-        /1\.7\.input_schema: must not contain a date/,
-      ],
-      [
-        "a schema that is none",
-        described('input_schema = { type = "text" }\ninput_example = 1'),
-        /1\.7\.input_schema: does not compile/,
-      ],
-      [
-        "an example that does not fit",
-        described('input_schema = { type = "object" }\ninput_example = 1'),
-        /1\.7\.input_example: does not match the schema: # must be object/,
-      ],
-      [
-        "an output example of nothing",
-        described("output_example = 1"),
-        /1\.7\.output_schema: is missing: output_example needs it/,
-      ],
-      [
-        "an output example that does not fit",
-        described('output_schema = { type = "object" }\noutput_example = 1'),
-        /1\.7\.output_example: does not match the schema: # must be object/,
-      ],
-      [
-        "an input and an output of 2561 bytes",
-        described(
-          `input_schema = {}\ninput_example = 1\noutput_schema = {}\noutput_example = ["${"a".repeat(2552)}"]`,
-        ),
-        /1\.7\.output_schema: is too long: .* have 2561 bytes together as JSON, and a 402 has room for 2560\. Shorten them/,
-      ],
-      ["text that is no TOML", "[1\n", /^job_pricing\.toml: Invalid TOML document: /],
-    ],
-    8,
-  ),
-)("a job_pricing.toml with %s is refused", (_what, text, problem) => {
+test.each([
+  ["a padded service id", '[01]\n7 = "1"', /01: must be a service id/],
+  ["a service id beyond 2^53-1", '[9007199254740992]\n7 = "1"', /must be a service id/],
+  ["a padded job index", '[1]\n007 = "1"', /1\.007: must be a job index/],
+  ["a job index beyond 2^32-1", '[1]\n4294967296 = "1"', /must be a job index/],
+  ["a job index in words", '[1]\nseven = "1"', /must be a job index/],
+  ["a price as a TOML integer", "[1]\n7 = 1000", /1\.7: must be quoted/],
+  ["a price beyond any TOML integer", "[1]\n7 = 1000000000000000000000", /1\.7: must be quoted/],
+  ["a price as a TOML float", "[1]\n7 = 1e15", /1\.7: must be quoted/],
+  ["a price of zero", '[1]\n7 = "0"', /must be above 0/],
+  ["a fractional price", '[1]\n7 = "1.5"', /must be an integer in wei/],
+  ["a price in hex", '[1]\n7 = "0x10"', /must be an integer in wei/],
+  ["a price below zero", '[1]\n7 = "-1"', /must be an integer in wei/],
+  ["a price above 2^256-1", `[1]\n7 = "${2n ** 256n}"`, /must be at most 2\^256-1/],
+  ["a very long price", `[1]\n7 = "${"9".repeat(100_000)}"`, /must be at most 2\^256-1/],
+  ["a price without a service", '7 = "1"', /7: must be a table/],
+  ["a table without a price", "[1.7]", /1\.7\.price_wei: is missing/],
+  ["a table whose price is a number", "[1.7]\nprice_wei = 1", /1\.7\.price_wei: must be quoted/],
+  ["an unknown key of a job", '[1.7]\nprice_wei = "1"\nprise = 1', /1\.7\.prise: unknown key/],
+  ["a name of two words", described('name = "two words"'), /1\.7\.name: must be 1 to 32 lower-case letters/],
+  ["a name that reads as an option", described('name = "-h"'), /1\.7\.name: must be 1 to 32/],
+  ["a name of 33 letters", described(`name = "${"a".repeat(33)}"`), /1\.7\.name: must be 1 to 32/],
+  [
+    "a description of 257 letters",
+    described(`description = "${"a".repeat(257)}"`),
+    /must have at most 256 characters/,
+  ],
+  ["a description of two lines", described('description = "a\\nb"'), /1\.7\.description: must be one line/],
+  [
+    "an example of nothing",
+    described("input_example = 1"),
+    /1\.7\.input_schema: is missing: input_example needs it/,
+  ],
+  [
+    "a schema without an example",
+    described('input_schema = { type = "string" }'),
+    /1\.7\.input_example: is missing/,
+  ],
+  [
+    "a schema that is not there",
+    described('input_schema = "none.json"\ninput_example = 1'),
+    /1\.7\.input_schema: names a file that cannot be read \(ENOENT/,
+  ],
+  [
+    "a schema with a date in it",
+    described("input_schema = { const = 2020-01-01 }\ninput_example = 1"),
+    /1\.7\.input_schema: must not contain a date/,
+  ],
+  [
+    "a schema that is none",
+    described('input_schema = { type = "text" }\ninput_example = 1'),
+    /1\.7\.input_schema: does not compile/,
+  ],
+  [
+    "an example that does not fit",
+    described('input_schema = { type = "object" }\ninput_example = 1'),
+    /1\.7\.input_example: does not match the schema: # must be object/,
+  ],
+  [
+    "an output example of nothing",
+    described("output_example = 1"),
+    /1\.7\.output_schema: is missing: output_example needs it/,
+  ],
+  [
+    "an output example that does not fit",
+    described('output_schema = { type = "object" }\noutput_example = 1'),
+    /1\.7\.output_example: does not match the schema: # must be object/,
+  ],
+  [
+    "an input and an output of 2561 bytes",
+    described(
+      `input_schema = {}\ninput_example = 1\noutput_schema = {}\noutput_example = ["${"a".repeat(2552)}"]`,
+    ),
+    /1\.7\.output_schema: is too long: .* have 2561 bytes together as JSON, and a 402 has room for 2560\. Shorten them/,
+  ],
+  ["text that is no TOML", "[1\n", /^job_pricing\.toml: Invalid TOML document: /],
+])("a job_pricing.toml with %s is refused", (_what, text, problem) => {
   expect(jobs(text)).toEqual([expect.stringMatching(problem)]);
 });
 

@@ -6,7 +6,6 @@ import { expect, test } from "vitest";
 import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { configHash, fingerprintOf } from "../../../shared/config/fingerprint.ts";
 import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
-import { sample } from "../../support/long-run.ts";
 import { dirWith, endpointProblems, onlyProblem } from "./files.ts";
 
 const jwk = (bits = 2048) =>
@@ -25,58 +24,44 @@ const byHand = (issuer: string, more = "") =>
   );
 const URL_OF_KEYS = "https://a.example/keys";
 
-test.each(
-  sample(
-    [
-      [jwt("http://a.example/keys"), "jwks: must be an https URL without user, password and fragment"],
-      [
-        jwt("https://user:word@a.example/keys"),
-        "jwks: must be an https URL without user, password and fragment",
-      ],
-      [
-        jwt("a.example/keys"),
-        "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the text is no",
-      ],
-      [jwt("file:/nowhere/keys.json"), "jwks: names a file that"],
-      [jwt(setOf()), "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the set has no key"],
-      [
-        jwt(setOf(jwk(1024))),
-        "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the set has no",
-      ],
-      [jwt(setOf({ ...JWK, use: "enc" })), "jwks: must be the URL of a JSON Web Key Set, or file:/path of"],
-      [jwt(URL_OF_KEYS, 'algorithms = ["HS256"]'), 'algorithms[0]: must be "RS256", '],
-      [jwt(URL_OF_KEYS, 'algorithms = ["none"]'), 'algorithms[0]: must be "RS256", '],
-      [jwt(URL_OF_KEYS, "algorithms = []"), "algorithms: is empty"],
-      [jwt(URL_OF_KEYS, 'claims = { aud = "c" }'), "claims.aud: is checked anyway: set issuer and audience"],
-      [jwt(URL_OF_KEYS, 'secret = "0123456789abcdef"'), 'secret: is not used with auth = "jwt"'],
-      [
-        jwt(URL_OF_KEYS, 'delivery_id = "{header:Authorization}"'),
-        "delivery_id: must not read the credential",
-      ],
-      [google(""), "claims: must have sub or email: anyone can have a token of this issuer"],
-      [
-        google('claims = { azp = "c" }'),
-        "claims: must have sub or email: anyone can have a token of this issuer",
-      ],
-      [
-        byHand("accounts.google.com"),
-        "claims: must have sub or email: anyone can have a token of this issuer",
-      ],
-      [
-        byHand("accounts.google.com", 'claims = { email = "c" }'),
-        "claims.email_verified: must be true: otherwise, the issuer may not have verified the address",
-      ],
-      [
-        byHand("https://token.actions.githubusercontent.com", 'claims = { workflow = "c" }'),
-        "claims: must have sub or repository or repository_id or",
-      ],
-      [google('claims = { email = "c", email_verified = false }'), "claims.email_verified: must be true"],
-      [google('claims = { email = "c", email_verified = "true" }'), "claims.email_verified: must be true"],
-      ['job_id = 1\npreset = "google-pubsub"\nclaims = { email = "c" }', "audience: is missing"],
-    ],
-    5,
-  ),
-)("the mistake in %j is refused at its key", (lines, problem) => {
+test.each([
+  [jwt("http://a.example/keys"), "jwks: must be an https URL without user, password and fragment"],
+  [jwt("https://user:word@a.example/keys"), "jwks: must be an https URL without user, password and fragment"],
+  [
+    jwt("a.example/keys"),
+    "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the text is no",
+  ],
+  [jwt("file:/nowhere/keys.json"), "jwks: names a file that"],
+  [jwt(setOf()), "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the set has no key"],
+  [
+    jwt(setOf(jwk(1024))),
+    "jwks: must be the URL of a JSON Web Key Set, or file:/path of one: the set has no",
+  ],
+  [jwt(setOf({ ...JWK, use: "enc" })), "jwks: must be the URL of a JSON Web Key Set, or file:/path of"],
+  [jwt(URL_OF_KEYS, 'algorithms = ["HS256"]'), 'algorithms[0]: must be "RS256", '],
+  [jwt(URL_OF_KEYS, 'algorithms = ["none"]'), 'algorithms[0]: must be "RS256", '],
+  [jwt(URL_OF_KEYS, "algorithms = []"), "algorithms: is empty"],
+  [jwt(URL_OF_KEYS, 'claims = { aud = "c" }'), "claims.aud: is checked anyway: set issuer and audience"],
+  [jwt(URL_OF_KEYS, 'secret = "0123456789abcdef"'), 'secret: is not used with auth = "jwt"'],
+  [jwt(URL_OF_KEYS, 'delivery_id = "{header:Authorization}"'), "delivery_id: must not read the credential"],
+  [google(""), "claims: must have sub or email: anyone can have a token of this issuer"],
+  [
+    google('claims = { azp = "c" }'),
+    "claims: must have sub or email: anyone can have a token of this issuer",
+  ],
+  [byHand("accounts.google.com"), "claims: must have sub or email: anyone can have a token of this issuer"],
+  [
+    byHand("accounts.google.com", 'claims = { email = "c" }'),
+    "claims.email_verified: must be true: otherwise, the issuer may not have verified the address",
+  ],
+  [
+    byHand("https://token.actions.githubusercontent.com", 'claims = { workflow = "c" }'),
+    "claims: must have sub or repository or repository_id or",
+  ],
+  [google('claims = { email = "c", email_verified = false }'), "claims.email_verified: must be true"],
+  [google('claims = { email = "c", email_verified = "true" }'), "claims.email_verified: must be true"],
+  ['job_id = 1\npreset = "google-pubsub"\nclaims = { email = "c" }', "audience: is missing"],
+])("the mistake in %j is refused at its key", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
 });
 

@@ -5,7 +5,6 @@ import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
 import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
-import { sample } from "../../support/long-run.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
 const problems = (files: Files) =>
@@ -74,52 +73,47 @@ test("a budget that is just large enough for the largest body is accepted", () =
 
 const REPORTS = '[runners.reports]\nurl = "http://127.0.0.1:1"\n';
 
-test.each(
-  sample(
-    [
-      ['[jobs."7"]', "jobs.7: must be <service id>/<job index>, such as 7/1"],
-      [
-        '[jobs."7/01"]',
-        'jobs.7/01: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "01"',
-      ],
-      [
-        '[jobs."7/9007199254740992"]',
-        'jobs.7/9007199254740992: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "9007199254740992"',
-      ],
-      [
-        `${REPORTS}[jobs."7/1"]\nrunner = "reports"\n[jobs."7/2"]\nrunner = "report"`,
-        'jobs.7/2.runner: must be a configured runner, not "report"; did you mean reports?',
-      ],
-      [
-        '[jobs."7/1"]\ntimeout_ms = 20000',
-        "jobs.7/1.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
-      ],
-      [
-        `${REPORTS}timeout_ms = 20000\n[jobs."7/1"]\nrunner = "reports"`,
-        "runners.reports.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
-      ],
-      [
-        '[jobs."7/1"]\nbackoff = { base_ms = 2, cap_ms = 1 }',
-        "jobs.7/1.backoff.cap_ms: must be at least base_ms (2)",
-      ],
-      [
-        '[jobs."7/1"]\nbackoff = { base_ms = 900001 }',
-        "jobs.7/1.backoff.base_ms: must be at most cap_ms (900000)",
-      ],
-      [
-        '[jobs."7/1"]\nrate = { per_second = 500, burst = 49 }',
-        "jobs.7/1.rate.burst: must be at least 50, a tenth of per_second",
-      ],
-      [
-        '[runners.default]\nurl = "http://127.0.0.1:1"',
-        'runners.default: must not be "default", the name of [runner]',
-      ],
-      [`[runners.a]\n[jobs."1/1"]\nrunner = "a"`, "runners.a.url: must be an http or https URL"],
-      [REPORTS, "runners.reports: is not used: no job has this runner"],
-    ],
-    4,
-  ),
-)("the mistake in %j is reported with its key and the problem", (toml, problem) => {
+test.each([
+  ['[jobs."7"]', "jobs.7: must be <service id>/<job index>, such as 7/1"],
+  [
+    '[jobs."7/01"]',
+    'jobs.7/01: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "01"',
+  ],
+  [
+    '[jobs."7/9007199254740992"]',
+    'jobs.7/9007199254740992: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "9007199254740992"',
+  ],
+  [
+    `${REPORTS}[jobs."7/1"]\nrunner = "reports"\n[jobs."7/2"]\nrunner = "report"`,
+    'jobs.7/2.runner: must be a configured runner, not "report"; did you mean reports?',
+  ],
+  [
+    '[jobs."7/1"]\ntimeout_ms = 20000',
+    "jobs.7/1.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
+  ],
+  [
+    `${REPORTS}timeout_ms = 20000\n[jobs."7/1"]\nrunner = "reports"`,
+    "runners.reports.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
+  ],
+  [
+    '[jobs."7/1"]\nbackoff = { base_ms = 2, cap_ms = 1 }',
+    "jobs.7/1.backoff.cap_ms: must be at least base_ms (2)",
+  ],
+  [
+    '[jobs."7/1"]\nbackoff = { base_ms = 900001 }',
+    "jobs.7/1.backoff.base_ms: must be at most cap_ms (900000)",
+  ],
+  [
+    '[jobs."7/1"]\nrate = { per_second = 500, burst = 49 }',
+    "jobs.7/1.rate.burst: must be at least 50, a tenth of per_second",
+  ],
+  [
+    '[runners.default]\nurl = "http://127.0.0.1:1"',
+    'runners.default: must not be "default", the name of [runner]',
+  ],
+  [`[runners.a]\n[jobs."1/1"]\nrunner = "a"`, "runners.a.url: must be an http or https URL"],
+  [REPORTS, "runners.reports: is not used: no job has this runner"],
+])("the mistake in %j is reported with its key and the problem", (toml, problem) => {
   expect(problems({ "postern.toml": toml })).toEqual([`postern.toml: ${problem}`]);
 });
 

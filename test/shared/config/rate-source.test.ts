@@ -5,7 +5,6 @@ import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { readX402 } from "../../../shared/pricing/read-x402.ts";
-import { sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const FEED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -107,86 +106,80 @@ test("URLs of nodes and rates and their headers come from the environment and ca
 
 describe("invalid sources", () => {
   const at = (rest: string) => new RegExp(`accepted_tokens\\[0\\]\\.rate_per_native_unit${rest}`);
-  test.each(
-    sample(
-      [
-        ["an unknown source", { source: "oracle" }, at('\\.source: must be "fixed", .* or "median"$')],
-        ["a table without source", { rate: "1" }, at('\\.source: must be "fixed", .* or "median"$')],
-        ["a feed with an unknown key", { ...chainlink, decimals: 8 }, at("\\.decimals: unknown key")],
-        ["a feed without max_age_secs", { ...chainlink, max_age_secs: undefined }, at("\\.max_age_secs")],
-        ["a feed that is no address", { ...chainlink, feed: "0x12" }, at("\\.feed: must be an address")],
-        [
-          "a node over plain http",
-          { ...chainlink, rpc_url: "http://node.example.com" },
-          at("\\.rpc_url: must be an https URL"),
-        ],
-        [
-          "a node whose URL must not be the placeholder",
-          { ...chainlink, rpc_url: "replace-this-rpc-url" },
-          at("\\.rpc_url: must not be the placeholder"),
-        ],
-        ["a pool with a window below a minute", { ...pool, window_secs: 59 }, at("\\.window_secs")],
-        ["a pool with blocks of any age", { ...pool, max_age_secs: 0 }, at("\\.max_age_secs")],
-        ["a pool without native_token", { ...pool, native_token: undefined }, at("\\.native_token")],
-        [
-          "a plain http URL",
-          { ...http, url: "http://rates.example.com" },
-          at("\\.url: must be an https URL"),
-        ],
-        [
-          "a plain http URL even on this machine",
-          { ...http, url: "http://127.0.0.1:1" },
-          at("\\.url: must be an https URL"),
-        ],
-        [
-          "a URL with a user",
-          { ...http, url: "https://a:b@rates.example.com" },
-          at("\\.url: must be an https URL"),
-        ],
-        [
-          "a URL with an invalid pointer",
-          { ...http, pointer: "price" },
-          at("\\.pointer: must be a JSON Pointer"),
-        ],
-        [
-          "a URL with a pointer with an invalid escape",
-          { ...http, pointer: "/a~2" },
-          at("\\.pointer: must be a JSON Pointer"),
-        ],
-        [
-          "a URL with a header that the client sets",
-          { ...http, headers: { Host: "a" } },
-          at("\\.headers\\.Host: must not be set: the gateway sets it"),
-        ],
-        ["a median of one", { ...median, of: [http] }, at("\\.of: must list at least two")],
-        [
-          "a median of a median",
-          { ...median, of: [http, median] },
-          at('\\.of\\[1\\]\\.source: must be "fixed", .* or "http_json"$'),
-        ],
-        [
-          "a median's source that is wrong",
-          { ...median, of: [http, { ...http, url: "x" }] },
-          at("\\.of\\[1\\]\\.url"),
-        ],
-        [
-          "a median without max_deviation_bps",
-          { ...median, max_deviation_bps: undefined },
-          at("\\.max_deviation_bps"),
-        ],
-        [
-          "a median that wants more sources than there are",
-          { ...median, min_sources: 4 },
-          at("\\.min_sources: must be at most 3, the number of sources"),
-        ],
-        ["a fixed rate of zero", { source: "fixed", rate: "0" }, at("\\.rate: must be above 0")],
-      ] as [string, TomlTable, RegExp][],
-      6,
-    ),
-  )("a rate from %s is refused, and its key is named", (_what, rate, problem) => {
-    const given = Object.fromEntries(Object.entries(rate).filter(([, value]) => value !== undefined));
-    expect(problems({ rate_per_native_unit: given })).toEqual([expect.stringMatching(problem)]);
-  });
+  test.each([
+    ["an unknown source", { source: "oracle" }, at('\\.source: must be "fixed", .* or "median"$')],
+    ["a table without source", { rate: "1" }, at('\\.source: must be "fixed", .* or "median"$')],
+    ["a feed with an unknown key", { ...chainlink, decimals: 8 }, at("\\.decimals: unknown key")],
+    ["a feed without max_age_secs", { ...chainlink, max_age_secs: undefined }, at("\\.max_age_secs")],
+    ["a feed that is no address", { ...chainlink, feed: "0x12" }, at("\\.feed: must be an address")],
+    [
+      "a node over plain http",
+      { ...chainlink, rpc_url: "http://node.example.com" },
+      at("\\.rpc_url: must be an https URL"),
+    ],
+    [
+      "a node whose URL must not be the placeholder",
+      { ...chainlink, rpc_url: "replace-this-rpc-url" },
+      at("\\.rpc_url: must not be the placeholder"),
+    ],
+    ["a pool with a window below a minute", { ...pool, window_secs: 59 }, at("\\.window_secs")],
+    ["a pool with blocks of any age", { ...pool, max_age_secs: 0 }, at("\\.max_age_secs")],
+    ["a pool without native_token", { ...pool, native_token: undefined }, at("\\.native_token")],
+    ["a plain http URL", { ...http, url: "http://rates.example.com" }, at("\\.url: must be an https URL")],
+    [
+      "a plain http URL even on this machine",
+      { ...http, url: "http://127.0.0.1:1" },
+      at("\\.url: must be an https URL"),
+    ],
+    [
+      "a URL with a user",
+      { ...http, url: "https://a:b@rates.example.com" },
+      at("\\.url: must be an https URL"),
+    ],
+    [
+      "a URL with an invalid pointer",
+      { ...http, pointer: "price" },
+      at("\\.pointer: must be a JSON Pointer"),
+    ],
+    [
+      "a URL with a pointer with an invalid escape",
+      { ...http, pointer: "/a~2" },
+      at("\\.pointer: must be a JSON Pointer"),
+    ],
+    [
+      "a URL with a header that the client sets",
+      { ...http, headers: { Host: "a" } },
+      at("\\.headers\\.Host: must not be set: the gateway sets it"),
+    ],
+    ["a median of one", { ...median, of: [http] }, at("\\.of: must list at least two")],
+    [
+      "a median of a median",
+      { ...median, of: [http, median] },
+      at('\\.of\\[1\\]\\.source: must be "fixed", .* or "http_json"$'),
+    ],
+    [
+      "a median's source that is wrong",
+      { ...median, of: [http, { ...http, url: "x" }] },
+      at("\\.of\\[1\\]\\.url"),
+    ],
+    [
+      "a median without max_deviation_bps",
+      { ...median, max_deviation_bps: undefined },
+      at("\\.max_deviation_bps"),
+    ],
+    [
+      "a median that wants more sources than there are",
+      { ...median, min_sources: 4 },
+      at("\\.min_sources: must be at most 3, the number of sources"),
+    ],
+    ["a fixed rate of zero", { source: "fixed", rate: "0" }, at("\\.rate: must be above 0")],
+  ] as [string, TomlTable, RegExp][])(
+    "a rate from %s is refused, and its key is named",
+    (_what, rate, problem) => {
+      const given = Object.fromEntries(Object.entries(rate).filter(([, value]) => value !== undefined));
+      expect(problems({ rate_per_native_unit: given })).toEqual([expect.stringMatching(problem)]);
+    },
+  );
 
   test.each([
     [

@@ -4,7 +4,6 @@ import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
 import { readPostern } from "../../../shared/config/read-postern.ts";
 import { partitionTables, toRedisTarget } from "../../../shared/config/redis-toml.ts";
 import { PREFIX, prefixOf } from "../../../shared/redis/keys.ts";
-import { sample } from "../../support/long-run.ts";
 import { TEST_TLS } from "../../support/tls.ts";
 import { dirWith, placedProblemsOf } from "./files.ts";
 
@@ -66,33 +65,28 @@ test("partitions share the Redis of the table, or have servers of their own", ()
   expect(placesOf(masters)).toEqual([1, "m", "n"]);
 });
 
-test.each(
-  sample(
-    [
-      ["0", "redis.partitions: must be at least 1, not 0"],
-      ["65", "redis.partitions: must be at most 64, not 65"],
-      ['[{ url = "redis://a" }]', "redis.partitions: must list at least two"],
-      ['[{ url = "redis://a" }, {}]', "redis.partitions[1].url: is missing"],
-      [
-        '[{ url = "redis://a" }, { url = "redis://a" }]',
-        "redis.partitions[1]: has the place of redis.partitions[0]",
-      ],
-      [
-        '[{ url = "redis://a" }, { url = "redis://b", master_name = "m" }]',
-        "redis.partitions[1].master_name: is not used: sentinels is not set",
-      ],
-      [
-        '[{ url = "redis://a" }, { url = "redis://b" }]\nurl = "redis://c"',
-        "redis.url: is not used: each of partitions has its own",
-      ],
-      [
-        '[{ url = "redis://a" }, { url = "redis://u:p@b" }]\npassword = "a-long-password!"',
-        "redis.password: is not used: url has a user or a password",
-      ],
-    ],
-    3,
-  ),
-)("impossible partitions are refused: %s", (written, problem) => {
+test.each([
+  ["0", "redis.partitions: must be at least 1, not 0"],
+  ["65", "redis.partitions: must be at most 64, not 65"],
+  ['[{ url = "redis://a" }]', "redis.partitions: must list at least two"],
+  ['[{ url = "redis://a" }, {}]', "redis.partitions[1].url: is missing"],
+  [
+    '[{ url = "redis://a" }, { url = "redis://a" }]',
+    "redis.partitions[1]: has the place of redis.partitions[0]",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://b", master_name = "m" }]',
+    "redis.partitions[1].master_name: is not used: sentinels is not set",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://b" }]\nurl = "redis://c"',
+    "redis.url: is not used: each of partitions has its own",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://u:p@b" }]\npassword = "a-long-password!"',
+    "redis.password: is not used: url has a user or a password",
+  ],
+])("impossible partitions are refused: %s", (written, problem) => {
   expect(problems(`${ID}partitions = ${written}`)).toEqual([problem]);
 });
 
@@ -102,43 +96,35 @@ test("a deployment with partitions needs an id", () => {
   ]);
 });
 
-test.each(
-  sample(
-    [
-      ['url = "redis://a"\nnodes = ["b:6379"]', "redis.nodes: is not used: url is set"],
-      [SENTINELS + NODES, "redis.nodes: is not used: sentinels is set"],
-      [
-        'sentinels = ["a:26379"]',
-        "redis.master_name: is missing: it is the name of the master that the sentinels watch",
-      ],
-      [`${NODES}master_name = "m"`, "redis.master_name: is not used: sentinels is not set"],
-      [`${NODES}sentinel_tls = {}`, "redis.sentinel_tls: is not used: sentinels is not set"],
-      ['nat_map = { "a:1" = "b:2" }', "redis.nat_map: is not used: neither sentinels nor nodes is set"],
-      ['nodes = ["redis://a:6379"]', 'redis.nodes[0]: must be "host:port", such as "10.0.0.5:6379"'],
-      ['nodes = ["a:0"]', 'redis.nodes[0]: must be "host:port", such as "10.0.0.5:6379"'],
-      [`${NODES}username = "app"`, "redis.password: is missing: username needs one"],
-      [
-        'url = "redis://:secret@a"\npassword = "a-long-password!"',
-        "redis.password: is not used: url has a user or a password",
-      ],
-      ['url = "redis://a"\ntls = {}', "redis.tls: is not used: url does not begin with rediss://"],
-      ['url = "unix:///redis.sock"\ntls = {}', "redis.tls: is not used: url does not begin with rediss://"],
-      [`${NODES}tls = { cert = "env:CERT" }`, "redis.tls.key: is missing: cert needs its key"],
-      [`${NODES}tls = { key = "env:KEY" }`, "redis.tls.cert: is missing: key needs its certificate"],
-      [
-        `${NODES}tls = { ca = "/etc/ca.pem" }`,
-        "redis.tls.ca: must be PEM: write file:/path to read it from a file",
-      ],
-      [
-        `${NODES}tls = { ca = "env:CERT", server_name = "a b" }`,
-        "redis.tls.server_name: must be a host name",
-      ],
-      ['name = "Shop"', "redis.name: must be 1 to 40 lower-case letters, digits and hyphens"],
-      ['name = "shop-runner"', "redis.name: must not end with -runner: the prefix of runners' keys does"],
-    ],
-    5,
-  ),
-)("an impossible Redis table is refused: %s", (lines, problem) => {
+test.each([
+  ['url = "redis://a"\nnodes = ["b:6379"]', "redis.nodes: is not used: url is set"],
+  [SENTINELS + NODES, "redis.nodes: is not used: sentinels is set"],
+  [
+    'sentinels = ["a:26379"]',
+    "redis.master_name: is missing: it is the name of the master that the sentinels watch",
+  ],
+  [`${NODES}master_name = "m"`, "redis.master_name: is not used: sentinels is not set"],
+  [`${NODES}sentinel_tls = {}`, "redis.sentinel_tls: is not used: sentinels is not set"],
+  ['nat_map = { "a:1" = "b:2" }', "redis.nat_map: is not used: neither sentinels nor nodes is set"],
+  ['nodes = ["redis://a:6379"]', 'redis.nodes[0]: must be "host:port", such as "10.0.0.5:6379"'],
+  ['nodes = ["a:0"]', 'redis.nodes[0]: must be "host:port", such as "10.0.0.5:6379"'],
+  [`${NODES}username = "app"`, "redis.password: is missing: username needs one"],
+  [
+    'url = "redis://:secret@a"\npassword = "a-long-password!"',
+    "redis.password: is not used: url has a user or a password",
+  ],
+  ['url = "redis://a"\ntls = {}', "redis.tls: is not used: url does not begin with rediss://"],
+  ['url = "unix:///redis.sock"\ntls = {}', "redis.tls: is not used: url does not begin with rediss://"],
+  [`${NODES}tls = { cert = "env:CERT" }`, "redis.tls.key: is missing: cert needs its key"],
+  [`${NODES}tls = { key = "env:KEY" }`, "redis.tls.cert: is missing: key needs its certificate"],
+  [
+    `${NODES}tls = { ca = "/etc/ca.pem" }`,
+    "redis.tls.ca: must be PEM: write file:/path to read it from a file",
+  ],
+  [`${NODES}tls = { ca = "env:CERT", server_name = "a b" }`, "redis.tls.server_name: must be a host name"],
+  ['name = "Shop"', "redis.name: must be 1 to 40 lower-case letters, digits and hyphens"],
+  ['name = "shop-runner"', "redis.name: must not end with -runner: the prefix of runners' keys does"],
+])("an impossible Redis table is refused: %s", (lines, problem) => {
   expect(problems(lines)).toEqual([problem]);
 });
 

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { linesIn } from "../../../shared/config/toml-lines.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
 
 type Path = readonly (string | number)[];
 /** A piece of a document, and the lines, from 0, of the keys that it names. */
@@ -139,9 +138,9 @@ test("the line of each key, element and table of any document is the one on whic
         seen += 1;
       }
     }),
-    { numRuns: LONG_RUN ? 500 : 50 },
+    { numRuns: 500 },
   );
-  expect(seen).toBeGreaterThan(LONG_RUN ? 1000 : 100);
+  expect(seen).toBeGreaterThan(1000);
 });
 
 test("a missing key is on the line of its table, and a missing key of the document itself has no line", () => {

@@ -4,7 +4,6 @@ import { expect, test } from "vitest";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { currentOffers } from "../../../shared/pricing/prices.ts";
 import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
-import { sample } from "../../support/long-run.ts";
 import { newReceiptKey } from "../../support/receipt-key.ts";
 import { problemsOf as problemsThrown } from "./files.ts";
 import {
@@ -63,21 +62,16 @@ test("the seller's name is the host of public_url by default, and [shop] sets it
   });
 });
 
-test.each(
-  sample(
-    [
-      ['name = ""', /shop\.name: must be 1 to 32 printable ASCII/],
-      [`name = "${"a".repeat(33)}"`, /shop\.name: must be 1 to 32 printable ASCII/],
-      ['name = "Caf\u00e9"', /shop\.name: must be 1 to 32 printable ASCII/],
-      ['name = " a"', /shop\.name: .*without a space/],
-      ['tags = ["a", "b", "c", "d", "e", "f"]', /shop\.tags: /],
-      ['tags = [""]', /shop\.tags\[0\]: must be 1 to 32 printable ASCII/],
-      ['icon_url = "data:image/png;base64,AAAA"', /shop\.icon_url: must be an http or https URL/],
-      ['logo = "a"', /shop\.logo: /],
-    ],
-    3,
-  ),
-)("[shop] with %s is refused, because x402 limits these values", (line, message) => {
+test.each([
+  ['name = ""', /shop\.name: must be 1 to 32 printable ASCII/],
+  [`name = "${"a".repeat(33)}"`, /shop\.name: must be 1 to 32 printable ASCII/],
+  ['name = "Caf\u00e9"', /shop\.name: must be 1 to 32 printable ASCII/],
+  ['name = " a"', /shop\.name: .*without a space/],
+  ['tags = ["a", "b", "c", "d", "e", "f"]', /shop\.tags: /],
+  ['tags = [""]', /shop\.tags\[0\]: must be 1 to 32 printable ASCII/],
+  ['icon_url = "data:image/png;base64,AAAA"', /shop\.icon_url: must be an http or https URL/],
+  ['logo = "a"', /shop\.logo: /],
+])("[shop] with %s is refused, because x402 limits these values", (line, message) => {
   expect(problemsOf({}, { more: `[shop]\n${line}\n` })).toEqual([expect.stringMatching(message)]);
 });
 
@@ -156,91 +150,86 @@ test("an x402.toml with a syntax error is one problem", () => {
   ]);
 });
 
-test.each(
-  sample(
-    [
-      ["a public_url with a query", { public_url: '"https://a.example/?b"' }, /public_url/],
-      ["a public_url of another scheme", { public_url: '"ftp://a.example"' }, /public_url/],
-      ["no facilitator", { facilitator_url: "[]" }, /facilitator_url: must list at least one/],
-      ["plain http to a facilitator elsewhere", { facilitator_url: '"http://a.example"' }, /facilitator_url/],
-      [
-        "one facilitator of several over plain http",
-        { facilitator_url: '["https://a.example", "http://10.0.0.1"]' },
-        /facilitator_url\[1\]: must be an https URL/,
-      ],
-      [
-        "a host that only begins like loopback",
-        { facilitator_url: '"http://127.0.0.1.example"' },
-        /facilitator_url/,
-      ],
-      [
-        "a receipt key that is no key",
-        { receipt_keys: '"x"' },
-        /receipt_keys\[0\]: must be an Ed25519 private key/,
-      ],
-      [
-        "a public key in place of the one that signs",
-        { receipt_keys: `'${RECEIPT.publicJwk}'` },
-        /receipt_keys\[0\]: must be an Ed25519 private key as PEM or JWK/,
-      ],
-      [
-        "hex digits, which may be a public key, as a receipt key",
-        { receipt_keys: `'${"ab".repeat(32)}'` },
-        /receipt_keys\[0\]: must be/,
-      ],
-      [
-        "a receipt key of another curve",
-        { receipt_keys: `['${RECEIPT.jwk}', '${EC_KEY}']` },
-        /receipt_keys\[1\]: must be an Ed25519 key/,
-      ],
-      ["no quote_secret", { quote_secret: undefined }, /quote_secret: is missing/],
-      ["a quote that lives too short", { quote_ttl_secs: "9" }, /quote_ttl_secs/],
-      [
-        "an authorization that could not be settled",
-        { max_timeout_secs: "30" },
-        /above settle_timeout_secs \+ 10/,
-      ],
-      [
-        "a window in which who signs for the offered time by a clock ahead is refused",
-        { payment_window_secs_max: "179" },
-        /payment_window_secs_max: must be at least max_timeout_secs \+ 60/,
-      ],
-      [
-        "an offered time as long as the window",
-        { max_timeout_secs: "3600", payment_window_secs_max: "3600" },
-        /payment_window_secs_max: must be at least/,
-      ],
-      ["a body limit over 64 MiB", { body_limit_bytes: "67108865" }, /body_limit_bytes/],
-      ["restricted_paid for all jobs", { default_invocation_mode: '"restricted_paid"' }, /needs a contract/],
-      [
-        "an operator that is no address",
-        {
-          quote_operators: '["0x12"]',
-          quote_domain: '{ chain_id = 1, verifying_contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" }',
-        },
-        /quote_operators\[0\]: must be an address/,
-      ],
-      [
-        "operators without what they sign for",
-        { quote_operators: '["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' },
-        /quote_domain: is missing/,
-      ],
-      [
-        "a header the gateway sets",
-        { facilitator_headers: '{ Host = "x" }' },
-        /facilitator_headers\.Host: must not be set: the gateway sets it/,
-      ],
-      ["a header name with a space", { facilitator_headers: '{ "a b" = "x" }' }, /must be a header name/],
-      [
-        "a header twice",
-        { facilitator_headers: '{ aa = "x", AA = "y" }' },
-        /facilitator_headers\.AA: is listed twice/,
-      ],
-      ["a header value of two lines", { facilitator_headers: '{ aa = "x\\ny" }' }, /must be visible ASCII/],
-    ] as [string, Lines, RegExp][],
-    5,
-  ),
-)("an x402.toml with %s is refused", (_what, top, problem) => {
+test.each([
+  ["a public_url with a query", { public_url: '"https://a.example/?b"' }, /public_url/],
+  ["a public_url of another scheme", { public_url: '"ftp://a.example"' }, /public_url/],
+  ["no facilitator", { facilitator_url: "[]" }, /facilitator_url: must list at least one/],
+  ["plain http to a facilitator elsewhere", { facilitator_url: '"http://a.example"' }, /facilitator_url/],
+  [
+    "one facilitator of several over plain http",
+    { facilitator_url: '["https://a.example", "http://10.0.0.1"]' },
+    /facilitator_url\[1\]: must be an https URL/,
+  ],
+  [
+    "a host that only begins like loopback",
+    { facilitator_url: '"http://127.0.0.1.example"' },
+    /facilitator_url/,
+  ],
+  [
+    "a receipt key that is no key",
+    { receipt_keys: '"x"' },
+    /receipt_keys\[0\]: must be an Ed25519 private key/,
+  ],
+  [
+    "a public key in place of the one that signs",
+    { receipt_keys: `'${RECEIPT.publicJwk}'` },
+    /receipt_keys\[0\]: must be an Ed25519 private key as PEM or JWK/,
+  ],
+  [
+    "hex digits, which may be a public key, as a receipt key",
+    { receipt_keys: `'${"ab".repeat(32)}'` },
+    /receipt_keys\[0\]: must be/,
+  ],
+  [
+    "a receipt key of another curve",
+    { receipt_keys: `['${RECEIPT.jwk}', '${EC_KEY}']` },
+    /receipt_keys\[1\]: must be an Ed25519 key/,
+  ],
+  ["no quote_secret", { quote_secret: undefined }, /quote_secret: is missing/],
+  ["a quote that lives too short", { quote_ttl_secs: "9" }, /quote_ttl_secs/],
+  [
+    "an authorization that could not be settled",
+    { max_timeout_secs: "30" },
+    /above settle_timeout_secs \+ 10/,
+  ],
+  [
+    "a window in which who signs for the offered time by a clock ahead is refused",
+    { payment_window_secs_max: "179" },
+    /payment_window_secs_max: must be at least max_timeout_secs \+ 60/,
+  ],
+  [
+    "an offered time as long as the window",
+    { max_timeout_secs: "3600", payment_window_secs_max: "3600" },
+    /payment_window_secs_max: must be at least/,
+  ],
+  ["a body limit over 64 MiB", { body_limit_bytes: "67108865" }, /body_limit_bytes/],
+  ["restricted_paid for all jobs", { default_invocation_mode: '"restricted_paid"' }, /needs a contract/],
+  [
+    "an operator that is no address",
+    {
+      quote_operators: '["0x12"]',
+      quote_domain: '{ chain_id = 1, verifying_contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" }',
+    },
+    /quote_operators\[0\]: must be an address/,
+  ],
+  [
+    "operators without what they sign for",
+    { quote_operators: '["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' },
+    /quote_domain: is missing/,
+  ],
+  [
+    "a header the gateway sets",
+    { facilitator_headers: '{ Host = "x" }' },
+    /facilitator_headers\.Host: must not be set: the gateway sets it/,
+  ],
+  ["a header name with a space", { facilitator_headers: '{ "a b" = "x" }' }, /must be a header name/],
+  [
+    "a header twice",
+    { facilitator_headers: '{ aa = "x", AA = "y" }' },
+    /facilitator_headers\.AA: is listed twice/,
+  ],
+  ["a header value of two lines", { facilitator_headers: '{ aa = "x\\ny" }' }, /must be visible ASCII/],
+] as [string, Lines, RegExp][])("an x402.toml with %s is refused", (_what, top, problem) => {
   expect(problemsOf(top)).toEqual([expect.stringMatching(problem)]);
 });
 
@@ -250,54 +239,41 @@ test("an x402.toml with no token is refused", () => {
 });
 
 const mixed = PAY_TO.replace("f39F", "F39F");
-test.each(
-  sample(
-    [
-      ["a network that is not CAIP-2", { network: '"base"' }, /network: must be "eip155:"/],
-      ["a padded chain id", { network: '"eip155:01"' }, /network/],
-      ["a chain id beyond 2^53-1", { network: '"eip155:9007199254740993"' }, /network/],
-      ["a wrong checksum", { pay_to: `"${mixed}"` }, /pay_to: must have a valid EIP-55 checksum/],
-      [
-        "a wrong checksum of the asset",
-        { asset: `"${USDC.replace("6C", "6c")}"` },
-        /asset: must have a valid EIP-55 checksum/,
-      ],
-      [
-        "the zero address to pay to",
-        { pay_to: `"0x${"0".repeat(40)}"` },
-        /pay_to: must not be the zero address/,
-      ],
-      [
-        "the zero address as asset",
-        { asset: `"0x${"0".repeat(40)}"` },
-        /asset: must not be the zero address/,
-      ],
-      ["an address without 0x", { pay_to: `"${PAY_TO.slice(2)}"` }, /pay_to: must be an address/],
-      ["37 decimals", { decimals: "37" }, /decimals/],
-      ["a rate as a TOML number", { rate_per_native_unit: "3200" }, /rate_per_native_unit: must be quoted/],
-      ["no rate anywhere", { rate_per_native_unit: undefined }, /rate_per_native_unit/],
-      ["a rate of zero", { rate_per_native_unit: '"0.00"' }, /must be above 0/],
-      ["a rate with an exponent", { rate_per_native_unit: '"1e3"' }, /must be a decimal number/],
-      ["a rate below zero", { rate_per_native_unit: '"-1"' }, /must be a decimal number/],
-      ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
-      ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
-      ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
-      ["an unknown transfer_method", { transfer_method: '"approve"' }, /transfer_method: must be "eip3009"/],
-      ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
-      ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
-      [
-        "plain http to a node elsewhere",
-        { rpc_url: '"http://node.example.com"' },
-        /rpc_url: must be an https URL/,
-      ],
-      ["no rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
-      ["more than 1000 confirmations", { confirmations: "1001", void_depth: "2000" }, /confirmations/],
-      ["a void_depth that is not above confirmations", { confirmations: "512" }, /void_depth: must be above/],
-      ["an unknown event_order", { event_order: '"any"' }, /event_order/],
-    ] as [string, Lines, RegExp][],
-    5,
-  ),
-)("a token with %s is refused", (_what, token, problem) => {
+test.each([
+  ["a network that is not CAIP-2", { network: '"base"' }, /network: must be "eip155:"/],
+  ["a padded chain id", { network: '"eip155:01"' }, /network/],
+  ["a chain id beyond 2^53-1", { network: '"eip155:9007199254740993"' }, /network/],
+  ["a wrong checksum", { pay_to: `"${mixed}"` }, /pay_to: must have a valid EIP-55 checksum/],
+  [
+    "a wrong checksum of the asset",
+    { asset: `"${USDC.replace("6C", "6c")}"` },
+    /asset: must have a valid EIP-55 checksum/,
+  ],
+  ["the zero address to pay to", { pay_to: `"0x${"0".repeat(40)}"` }, /pay_to: must not be the zero address/],
+  ["the zero address as asset", { asset: `"0x${"0".repeat(40)}"` }, /asset: must not be the zero address/],
+  ["an address without 0x", { pay_to: `"${PAY_TO.slice(2)}"` }, /pay_to: must be an address/],
+  ["37 decimals", { decimals: "37" }, /decimals/],
+  ["a rate as a TOML number", { rate_per_native_unit: "3200" }, /rate_per_native_unit: must be quoted/],
+  ["no rate anywhere", { rate_per_native_unit: undefined }, /rate_per_native_unit/],
+  ["a rate of zero", { rate_per_native_unit: '"0.00"' }, /must be above 0/],
+  ["a rate with an exponent", { rate_per_native_unit: '"1e3"' }, /must be a decimal number/],
+  ["a rate below zero", { rate_per_native_unit: '"-1"' }, /must be a decimal number/],
+  ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
+  ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
+  ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
+  ["an unknown transfer_method", { transfer_method: '"approve"' }, /transfer_method: must be "eip3009"/],
+  ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
+  ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
+  [
+    "plain http to a node elsewhere",
+    { rpc_url: '"http://node.example.com"' },
+    /rpc_url: must be an https URL/,
+  ],
+  ["no rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
+  ["more than 1000 confirmations", { confirmations: "1001", void_depth: "2000" }, /confirmations/],
+  ["a void_depth that is not above confirmations", { confirmations: "512" }, /void_depth: must be above/],
+  ["an unknown event_order", { event_order: '"any"' }, /event_order/],
+] as [string, Lines, RegExp][])("a token with %s is refused", (_what, token, problem) => {
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });
 
@@ -317,27 +293,18 @@ test("a token without an EIP-712 domain gets a hint about Permit2, and a token w
   ]);
 });
 
-test.each(
-  sample(
-    [
-      ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
-      ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
-      ["no rpc_url where the facilitator is trusted", { trust_facilitator: "true" }, { rpc_url: undefined }],
-      [
-        "a receipt key, and a retired one",
-        { receipt_keys: `['${RECEIPT.jwk}', '${RECEIPT.publicJwk}']` },
-        {},
-      ],
-      [
-        "receipt keys as PEM, also in one line",
-        { receipt_keys: JSON.stringify([RECEIPT.pem, RECEIPT.publicPem.replaceAll("\n", "\\n")]) },
-        {},
-      ],
-      ["several quote secrets", { quote_secret: '["0123456789abcdef", "env:OLD_SECRET"]' }, {}],
-    ] as [string, Lines, Lines][],
-    2,
-  ),
-)("an x402.toml with %s is accepted", (_what, top, token) => {
+test.each([
+  ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
+  ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
+  ["no rpc_url where the facilitator is trusted", { trust_facilitator: "true" }, { rpc_url: undefined }],
+  ["a receipt key, and a retired one", { receipt_keys: `['${RECEIPT.jwk}', '${RECEIPT.publicJwk}']` }, {}],
+  [
+    "receipt keys as PEM, also in one line",
+    { receipt_keys: JSON.stringify([RECEIPT.pem, RECEIPT.publicPem.replaceAll("\n", "\\n")]) },
+    {},
+  ],
+  ["several quote secrets", { quote_secret: '["0123456789abcdef", "env:OLD_SECRET"]' }, {}],
+] as [string, Lines, Lines][])("an x402.toml with %s is accepted", (_what, top, token) => {
   expect(load({ x402: x402(top, { token }) }, { OLD_SECRET: "fedcba9876543210" }).x402).toBeDefined();
 });
 
@@ -367,33 +334,28 @@ test("by default a job policy permits a caller's proof for at most an hour", () 
   ]);
 });
 
-test.each(
-  sample(
-    [
-      ["restricted_paid without auth_mode", { auth_mode: undefined }, /auth_mode/],
-      ["restricted_paid without contract", { contract: undefined }, /contract/],
-      ["restricted_paid without rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
-      ["an unknown mode", { invocation_mode: '"free"' }, /invocation_mode/],
-      [
-        "an auth_mode without restricted_paid",
-        { invocation_mode: '"public_paid"', rpc_url: undefined, contract: undefined },
-        /auth_mode: unknown key/,
-      ],
-      ["a job index beyond 2^32-1", { job_index: "4294967296" }, /job_index/],
-      [
-        "a limit on expiry for a policy without signatures",
-        { auth_mode: '"payer_is_caller"', caller_expiry_secs_max: "10" },
-        /caller_expiry_secs_max: unknown key/,
-      ],
-      [
-        "a contract with a wrong checksum",
-        { contract: `"${CONTRACT.replace("C5", "c5")}"` },
-        /contract: must have a valid EIP-55 checksum/,
-      ],
-    ] as [string, Lines, RegExp][],
-    3,
-  ),
-)("a job policy with %s is refused", (_what, lines, problem) => {
+test.each([
+  ["restricted_paid without auth_mode", { auth_mode: undefined }, /auth_mode/],
+  ["restricted_paid without contract", { contract: undefined }, /contract/],
+  ["restricted_paid without rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
+  ["an unknown mode", { invocation_mode: '"free"' }, /invocation_mode/],
+  [
+    "an auth_mode without restricted_paid",
+    { invocation_mode: '"public_paid"', rpc_url: undefined, contract: undefined },
+    /auth_mode: unknown key/,
+  ],
+  ["a job index beyond 2^32-1", { job_index: "4294967296" }, /job_index/],
+  [
+    "a limit on expiry for a policy without signatures",
+    { auth_mode: '"payer_is_caller"', caller_expiry_secs_max: "10" },
+    /caller_expiry_secs_max: unknown key/,
+  ],
+  [
+    "a contract with a wrong checksum",
+    { contract: `"${CONTRACT.replace("C5", "c5")}"` },
+    /contract: must have a valid EIP-55 checksum/,
+  ],
+] as [string, Lines, RegExp][])("a job policy with %s is refused", (_what, lines, problem) => {
   expect(problems(policy(lines))).toEqual([expect.stringMatching(problem)]);
 });
 
@@ -402,24 +364,22 @@ const warnings = (top: Lines, more = "") => load({ x402: x402(top, { more }), jo
 test("a complete x402.toml causes no warning", () => {
   expect(warnings({ public_url: '"http://localhost:8402"' })).toEqual([]);
 });
-test.each(
-  sample(
-    [
-      ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: uses http/],
-      ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
-      ["a short secret", { quote_secret: '"short"' }, "", /quote_secret: the secret has only 5 bytes/],
-      [
-        "a policy of a job that has no price",
-        {},
-        policyTable({ ...restricted, job_index: "8" }),
-        /job 8 of service 1/,
-      ],
-    ] as [string, Lines, string, RegExp][],
-    2,
-  ),
-)("an x402.toml with %s is accepted with a warning", (_what, top, more, warning) => {
-  expect(warnings(top, more)).toEqual([expect.stringMatching(warning)]);
-});
+test.each([
+  ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: uses http/],
+  ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
+  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret: the secret has only 5 bytes/],
+  [
+    "a policy of a job that has no price",
+    {},
+    policyTable({ ...restricted, job_index: "8" }),
+    /job 8 of service 1/,
+  ],
+] as [string, Lines, string, RegExp][])(
+  "an x402.toml with %s is accepted with a warning",
+  (_what, top, more, warning) => {
+    expect(warnings(top, more)).toEqual([expect.stringMatching(warning)]);
+  },
+);
 test("an x402.toml without any job with a price is accepted with a warning", () => {
   expect(load({ x402: x402() }).warnings).toEqual([expect.stringMatching(/no job has a price/)]);
 });
@@ -578,37 +538,23 @@ test("an API key of CDP is 64 bytes of Ed25519 in base64, or an ES256 key as PEM
   }
 });
 
-test.each(
-  sample(
-    [
-      [
-        "of 63 bytes",
-        () => Buffer.concat([ed25519().seed, ed25519().publicKey.subarray(1)]).toString("base64"),
-      ],
-      ["of a seed alone", () => ed25519().seed.toString("base64")],
-      ["of no base64", () => "!".repeat(88)],
-      ["of another curve", () => ecPem("secp256k1")],
-      [
-        "of RSA",
-        () =>
-          generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
-            format: "pem",
-            type: "pkcs8",
-          }),
-      ],
-      ["of a PEM that is cut off", () => ecPem("P-256").slice(0, 100)],
-      [
-        "that is public",
-        () =>
-          generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({
-            format: "pem",
-            type: "spki",
-          }),
-      ],
-    ],
-    2,
-  ),
-)(
+test.each([
+  ["of 63 bytes", () => Buffer.concat([ed25519().seed, ed25519().publicKey.subarray(1)]).toString("base64")],
+  ["of a seed alone", () => ed25519().seed.toString("base64")],
+  ["of no base64", () => "!".repeat(88)],
+  ["of another curve", () => ecPem("secp256k1")],
+  [
+    "of RSA",
+    () =>
+      generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "pem", type: "pkcs8" }),
+  ],
+  ["of a PEM that is cut off", () => ecPem("P-256").slice(0, 100)],
+  [
+    "that is public",
+    () =>
+      generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "pem", type: "spki" }),
+  ],
+])(
   "a CDP key %s stops the start with a message that names the setting and contains nothing of the key",
   (_what, make) => {
     const secret = String(make());

@@ -5,7 +5,6 @@ import { openBackends } from "../../../shared/queue/backend.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { sample } from "../../support/long-run.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { openQueues } from "../../support/queues.ts";
 import { WORK } from "../../support/results.ts";
@@ -211,15 +210,13 @@ test("a paid call that is added to its queue again continues the count of its ta
   expect((await records.attempts(id)).map(({ n }) => n)).toEqual([1, 2, 3]);
 });
 
-test.each(
-  sample([
-    [
-      "a state that no process writes",
-      (key: string) => payments.redis.client.hset(key, "st", "SETTLING QUEUED"),
-    ],
-    ["a key of another type", (key: string) => payments.redis.client.set(key, "SETTLING")],
-  ]),
-)("a payment whose record is %s is neither read nor changed: record.unreadable", async (_, damage) => {
+test.each([
+  [
+    "a state that no process writes",
+    (key: string) => payments.redis.client.hset(key, "st", "SETTLING QUEUED"),
+  ],
+  ["a key of another type", (key: string) => payments.redis.client.set(key, "SETTLING")],
+])("a payment whose record is %s is neither read nor changed: record.unreadable", async (_, damage) => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
   const payment = await found(id);

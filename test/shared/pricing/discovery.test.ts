@@ -13,7 +13,6 @@ import { expect, test } from "vitest";
 import { compileDeclared } from "../../../shared/platform/json-schema/job-input.ts";
 import { discoveryOf } from "../../../shared/pricing/discovery.ts";
 import { schemaOfBytes } from "../../services/x402-gateway/job-inputs.ts";
-import { sample } from "../../support/long-run.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
 const WORDS = { type: "object", properties: { words: { type: "integer" } } };
@@ -69,43 +68,44 @@ test("an output whose schema facilitators would refuse is left out, and the inpu
   expect(discoveryOf({ output })).toBeUndefined();
 });
 
-test.each(
-  sample([
-    ["of 2020-12", TEXT, { text: "a" }],
-    [
-      "that names its dialect",
-      { $schema: "https://json-schema.org/draft/2020-12/schema", ...TEXT },
-      { text: "a" },
-    ],
-    ["of draft-07", { $schema: DRAFT_07, ...TEXT }, { text: "a" }],
-    [
-      "with references in it",
-      {
-        $defs: {
-          text: { type: "string" },
-          any: { $anchor: "any", type: "array", items: { $ref: "#/$defs/text" } },
-        },
-        type: "object",
-        properties: { a: { $ref: "#any" }, next: { $ref: "#" } },
-        default: { $ref: "#/no/reference" },
+test.each([
+  ["of 2020-12", TEXT, { text: "a" }],
+  [
+    "that names its dialect",
+    { $schema: "https://json-schema.org/draft/2020-12/schema", ...TEXT },
+    { text: "a" },
+  ],
+  ["of draft-07", { $schema: DRAFT_07, ...TEXT }, { text: "a" }],
+  [
+    "with references in it",
+    {
+      $defs: {
+        text: { type: "string" },
+        any: { $anchor: "any", type: "array", items: { $ref: "#/$defs/text" } },
       },
-      { a: ["b"], next: { a: [] } },
-    ],
-    ["of a list", { type: "array", items: { type: "string" } }, ["a"]],
-  ]),
-)("the official package accepts a schema %s, and reads the form of a body from it", (_what, schema, body) => {
-  const found = discovery(schema, body);
-  const bazaar = found?.bazaar as unknown as DiscoveryExtension;
-  expect(validateDiscoveryExtension(bazaar)).toEqual({ valid: true });
-  expect(validateDiscoveryExtensionSpec({ ...bazaar })).toEqual({ valid: true });
-  const resource = { url: "https://jobs.example.com/x402/jobs/1/7" };
-  const payment = { x402Version: 2, resource, extensions: { bazaar } } as unknown as PaymentPayload;
-  const read = extractDiscoveryInfo(payment, {} as PaymentRequirementsV1);
-  expect(read?.discoveryInfo.input).toEqual({ type: "http", method: "POST", bodyType: "json", body });
-  const spoilt = structuredClone(bazaar) as { info: { input: { body: unknown } } };
-  spoilt.info.input.body = 7;
-  expect(validateDiscoveryExtension(spoilt as DiscoveryExtension).valid).toBe(false);
-});
+      type: "object",
+      properties: { a: { $ref: "#any" }, next: { $ref: "#" } },
+      default: { $ref: "#/no/reference" },
+    },
+    { a: ["b"], next: { a: [] } },
+  ],
+  ["of a list", { type: "array", items: { type: "string" } }, ["a"]],
+])(
+  "the official package accepts a schema %s, and reads the form of a body from it",
+  (_what, schema, body) => {
+    const found = discovery(schema, body);
+    const bazaar = found?.bazaar as unknown as DiscoveryExtension;
+    expect(validateDiscoveryExtension(bazaar)).toEqual({ valid: true });
+    expect(validateDiscoveryExtensionSpec({ ...bazaar })).toEqual({ valid: true });
+    const resource = { url: "https://jobs.example.com/x402/jobs/1/7" };
+    const payment = { x402Version: 2, resource, extensions: { bazaar } } as unknown as PaymentPayload;
+    const read = extractDiscoveryInfo(payment, {} as PaymentRequirementsV1);
+    expect(read?.discoveryInfo.input).toEqual({ type: "http", method: "POST", bodyType: "json", body });
+    const spoilt = structuredClone(bazaar) as { info: { input: { body: unknown } } };
+    spoilt.info.input.body = 7;
+    expect(validateDiscoveryExtension(spoilt as DiscoveryExtension).valid).toBe(false);
+  },
+);
 
 test("the reader of version 1 finds the schema in outputSchema.input", () => {
   const { outputSchema } = discovery(TEXT, { text: "a" }) ?? {};

@@ -5,7 +5,6 @@ import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { readPricing } from "../../../shared/pricing/read-pricing.ts";
 import { KEY } from "../../fixtures/pricing.ts";
-import { sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const CONTRACT = "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF";
@@ -77,30 +76,25 @@ describe("the example file", () => {
 });
 
 describe("the key", () => {
-  test.each(
-    sample(
-      [
-        ["missing", "", /key: is missing$/],
-        [
-          "the key itself",
-          `key = "${KEY}"`,
-          /key: must be env:VAR or file:\/path: the key itself must not be in this file/,
-        ],
-        ["a number", "key = 5", /key: must be a string/],
-        [
-          "an environment variable that is not set",
-          'key = "env:NOPE"',
-          /key: names the environment variable NOPE, which is not set$/,
-        ],
-        ["empty", 'key = "env:EMPTY"', /key: is empty$/],
-        ["a file that is not there", 'key = "file:/nowhere/key"', /key: names a file that cannot be read/],
-        ["too short", 'key = "env:SHORT"', /key: must be a private key/],
-        ["zero", 'key = "env:ZERO"', /key: must be a private key/],
-        ["a digit too long", 'key = "env:LONG"', /key: must be a private key/],
-      ],
-      3,
-    ),
-  )("a pricing.toml whose key is %s is refused, without the key in the message", (_, line, problem) => {
+  test.each([
+    ["missing", "", /key: is missing$/],
+    [
+      "the key itself",
+      `key = "${KEY}"`,
+      /key: must be env:VAR or file:\/path: the key itself must not be in this file/,
+    ],
+    ["a number", "key = 5", /key: must be a string/],
+    [
+      "an environment variable that is not set",
+      'key = "env:NOPE"',
+      /key: names the environment variable NOPE, which is not set$/,
+    ],
+    ["empty", 'key = "env:EMPTY"', /key: is empty$/],
+    ["a file that is not there", 'key = "file:/nowhere/key"', /key: names a file that cannot be read/],
+    ["too short", 'key = "env:SHORT"', /key: must be a private key/],
+    ["zero", 'key = "env:ZERO"', /key: must be a private key/],
+    ["a digit too long", 'key = "env:LONG"', /key: must be a private key/],
+  ])("a pricing.toml whose key is %s is refused, without the key in the message", (_, line, problem) => {
     const found = problems({ pricing: `${line}\n${DOMAIN}` });
     expect(found).toEqual([expect.stringMatching(problem)]);
     expect(found[0]).toContain("pricing.toml");
@@ -110,40 +104,35 @@ describe("the key", () => {
 
 describe("invalid files", () => {
   const key = 'key = "env:KEY"';
-  test.each(
-    sample(
-      [
-        ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml:2: x402: unknown key/],
-        ["no domain", key, /pricing\.toml: domain: /],
-        ["no chain", `${key}\n[domain]\nverifying_contract = "${CONTRACT}"`, /domain\.chain_id: /],
-        ["no contract", `${key}\n[domain]\nchain_id = 1`, /domain\.verifying_contract: /],
-        [
-          "the zero address",
-          `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0x${"0".repeat(40)}"`,
-          /domain\.verifying_contract: must not be the zero address/,
-        ],
-        [
-          "a wrong checksum",
-          `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0xdeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF"`,
-          /verifying_contract: must have a valid EIP-55 checksum/,
-        ],
-        ["a difficulty of 33", `${key}\npow_difficulty = 33\n${DOMAIN}`, /pow_difficulty: /],
-        ["a negative difficulty", `${key}\npow_difficulty = -1\n${DOMAIN}`, /pow_difficulty: /],
-        ["a life of nothing", `${key}\nquote_ttl_secs = 0\n${DOMAIN}`, /quote_ttl_secs: /],
-        [
-          "an address without a port",
-          `${key}\nbind_address = "0.0.0.0"\n${DOMAIN}`,
-          /bind_address: has no port: must be "host:port"/,
-        ],
-        [
-          "an http address that is true",
-          `${key}\nhttp_address = true\n${DOMAIN}`,
-          /http_address: must be "host:port", or false/,
-        ],
-      ],
-      3,
-    ),
-  )("a pricing.toml with %s is refused, and the message names file and key", (_, pricing, problem) => {
+  test.each([
+    ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml:2: x402: unknown key/],
+    ["no domain", key, /pricing\.toml: domain: /],
+    ["no chain", `${key}\n[domain]\nverifying_contract = "${CONTRACT}"`, /domain\.chain_id: /],
+    ["no contract", `${key}\n[domain]\nchain_id = 1`, /domain\.verifying_contract: /],
+    [
+      "the zero address",
+      `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0x${"0".repeat(40)}"`,
+      /domain\.verifying_contract: must not be the zero address/,
+    ],
+    [
+      "a wrong checksum",
+      `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0xdeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF"`,
+      /verifying_contract: must have a valid EIP-55 checksum/,
+    ],
+    ["a difficulty of 33", `${key}\npow_difficulty = 33\n${DOMAIN}`, /pow_difficulty: /],
+    ["a negative difficulty", `${key}\npow_difficulty = -1\n${DOMAIN}`, /pow_difficulty: /],
+    ["a life of nothing", `${key}\nquote_ttl_secs = 0\n${DOMAIN}`, /quote_ttl_secs: /],
+    [
+      "an address without a port",
+      `${key}\nbind_address = "0.0.0.0"\n${DOMAIN}`,
+      /bind_address: has no port: must be "host:port"/,
+    ],
+    [
+      "an http address that is true",
+      `${key}\nhttp_address = true\n${DOMAIN}`,
+      /http_address: must be "host:port", or false/,
+    ],
+  ])("a pricing.toml with %s is refused, and the message names file and key", (_, pricing, problem) => {
     expect(problems({ pricing })).toContainEqual(expect.stringMatching(problem));
   });
 

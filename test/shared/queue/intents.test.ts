@@ -155,21 +155,22 @@ test("a partition that was away during a pause applies it before a call is taken
   await eventually("it is injected", () => count("call.injected") === 2);
 });
 
-test.each(
-  sample([
-    ["pause", "resume", []],
-    ["resume", "pause", INDEXES],
-  ] as const),
-)("a %s that reaches a partition after a later %s changes nothing there", async (late, newer, paused) => {
-  const jobs = openJobs(partitions);
-  await jobs.pause("7/1", why);
-  if (late === "pause") await jobs.resume("7/1", why);
-  const overtaken = delayed(async () => {
-    await jobs[newer]("7/1", why);
-  });
-  await openJobs(overtaken)[late]("7/1", why);
-  expect(await pausedIn()).toEqual(paused);
-});
+test.each([
+  ["pause", "resume", []],
+  ["resume", "pause", INDEXES],
+] as const)(
+  "a %s that reaches a partition after a later %s changes nothing there",
+  async (late, newer, paused) => {
+    const jobs = openJobs(partitions);
+    await jobs.pause("7/1", why);
+    if (late === "pause") await jobs.resume("7/1", why);
+    const overtaken = delayed(async () => {
+      await jobs[newer]("7/1", why);
+    });
+    await openJobs(overtaken)[late]("7/1", why);
+    expect(await pausedIn()).toEqual(paused);
+  },
+);
 
 test("all partitions end up with the intents of partition 0, in any order of operators' and producers' steps", async () => {
   const jobs = INDEXES.map(() => openJobs(partitions));

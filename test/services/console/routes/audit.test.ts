@@ -3,7 +3,6 @@ import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { createAudit } from "../../../../shared/redis/audit/audit.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
-import { sample } from "../../../support/long-run.ts";
 
 const redis = useRedis();
 const fixture = useOperator({ redis });
@@ -134,25 +133,20 @@ describe("200", () => {
 });
 
 describe("400", () => {
-  test.each(
-    sample<string>(
-      [
-        "since=today",
-        "limit=0",
-        "cursor=nonsense",
-        "who=alice",
-        "action=PAUSE",
-        "stream=repeats",
-        "run=7",
-        "cursor=1-1",
-        "call_id=c_1",
-        "by=",
-        "job=07/1",
-        "job=callback/..",
-      ],
-      3,
-    ),
-  )("the audit log is refused with 400 for %s", async (query) => {
+  test.each([
+    "since=today",
+    "limit=0",
+    "cursor=nonsense",
+    "who=alice",
+    "action=PAUSE",
+    "stream=repeats",
+    "run=7",
+    "cursor=1-1",
+    "call_id=c_1",
+    "by=",
+    "job=07/1",
+    "job=callback/..",
+  ])("the audit log is refused with 400 for %s", async (query) => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/audit?${query}`))).toEqual([400, "request.malformed"]);
   });

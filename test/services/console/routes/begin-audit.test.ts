@@ -4,7 +4,6 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
 import { audited } from "../../../support/audited.ts";
-import { sample } from "../../../support/long-run.ts";
 import { runIn } from "../run-of.ts";
 
 const payments = usePayments();
@@ -75,18 +74,13 @@ describe("202", () => {
 });
 
 describe("400", () => {
-  test.each(
-    sample<[object, RegExp]>(
-      [
-        [{ from_block: 7 }, /^from_block: /],
-        [{ from_block: "first" }, /^from_block: must be a block number/],
-        [{ from_block: "9", to_block: "8" }, /^from_block: must not be after to_block: 9 is after 8/],
-        [{ network: "eip155:1" }, /^network: must be one of eip155:/],
-        [{ since: "today" }, /since/],
-      ],
-      2,
-    ),
-  )("an audit of %j is refused with 400, and the answer says what is wrong", async (order, detail) => {
+  test.each([
+    [{ from_block: 7 }, /^from_block: /],
+    [{ from_block: "first" }, /^from_block: must be a block number/],
+    [{ from_block: "9", to_block: "8" }, /^from_block: must not be after to_block: 9 is after 8/],
+    [{ network: "eip155:1" }, /^network: must be one of eip155:/],
+    [{ since: "today" }, /since/],
+  ])("an audit of %j is refused with 400, and the answer says what is wrong", async (order, detail) => {
     const { post } = await fixture.start({ configDir: payments.postern.configDir });
     const refused = await post("/api/v1/payments/audits", order);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);

@@ -1,10 +1,8 @@
 import { join } from "node:path";
-import type { TomlTable } from "smol-toml";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
 import { useOperator } from "../../../fixtures/console.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
-import { sample } from "../../../support/long-run.ts";
 import { tokenTable } from "../../../support/rate-tokens.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
@@ -50,35 +48,22 @@ describe("200", () => {
   const EURC = { ...TOKEN, asset: "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42", symbol: "EURC" };
   const PUBLIC = "https://mainnet.base.org/v1/some-key";
 
-  test.each(
-    sample<[string, TomlTable[], boolean]>(
-      [
-        ["has a public node", [{ ...TOKEN, rpc_url: PUBLIC }], true],
-        [
-          "has its node on this machine, as the devnet",
-          [{ ...TOKEN, rpc_url: "http://127.0.0.1:8545" }],
-          false,
-        ],
-        ["has its node on this machine by name", [{ ...TOKEN, rpc_url: "http://localhost:8545" }], false],
-        ["has its node in a private network", [{ ...TOKEN, rpc_url: "https://10.0.0.7" }], false],
-        ["has its node at a name without a dot", [{ ...TOKEN, rpc_url: "https://anvil" }], false],
-        [
-          "has its node at a name that no public DNS has",
-          [{ ...TOKEN, rpc_url: "https://anvil.internal" }],
-          false,
-        ],
-        ["names no node", [TOKEN], false],
-        ["has a node whose URL is not there", [{ ...TOKEN, rpc_url: "env:ABSENT" }], false],
-        [
-          "has a public node for each token",
-          [TOKEN, EURC].map((each) => ({ ...each, rpc_url: PUBLIC })),
-          true,
-        ],
-        ["names no node for one of its tokens", [{ ...TOKEN, rpc_url: PUBLIC }, EURC], false],
-      ],
-      3,
-    ),
-  )("a network that %s is reported as public or not", async (_what, tokens, isPublic) => {
+  test.each([
+    ["has a public node", [{ ...TOKEN, rpc_url: PUBLIC }], true],
+    ["has its node on this machine, as the devnet", [{ ...TOKEN, rpc_url: "http://127.0.0.1:8545" }], false],
+    ["has its node on this machine by name", [{ ...TOKEN, rpc_url: "http://localhost:8545" }], false],
+    ["has its node in a private network", [{ ...TOKEN, rpc_url: "https://10.0.0.7" }], false],
+    ["has its node at a name without a dot", [{ ...TOKEN, rpc_url: "https://anvil" }], false],
+    [
+      "has its node at a name that no public DNS has",
+      [{ ...TOKEN, rpc_url: "https://anvil.internal" }],
+      false,
+    ],
+    ["names no node", [TOKEN], false],
+    ["has a node whose URL is not there", [{ ...TOKEN, rpc_url: "env:ABSENT" }], false],
+    ["has a public node for each token", [TOKEN, EURC].map((each) => ({ ...each, rpc_url: PUBLIC })), true],
+    ["names no node for one of its tokens", [{ ...TOKEN, rpc_url: PUBLIC }, EURC], false],
+  ])("a network that %s is reported as public or not", async (_what, tokens, isPublic) => {
     const configDir = join(tempDir(), "config");
     writeConfig(configDir, { postern: {}, x402: { accepted_tokens: tokens } });
     const { get } = await fixture.start({ configDir });

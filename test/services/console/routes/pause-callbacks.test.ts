@@ -3,7 +3,6 @@ import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { addCallbacks } from "../../../support/callback-queues.ts";
-import { sample } from "../../../support/long-run.ts";
 import { auditOf } from "../audit-of.ts";
 
 describe("200", () => {
@@ -32,19 +31,14 @@ describe("200", () => {
     },
   );
 
-  test.each(
-    sample<[string, string, number[]]>(
-      [
-        ["LOCALHOST/21190", "callback/localhost/21190", [21190]],
-        ["loc%61lhost/21190", "callback/localhost/21190", [21190]],
-        ["localhost./21190", "callback/localhost/21190", [21190]],
-        ["%5B0:0::1%5D/21190", "callback/[--1]/21190", [21190]],
-        ["Hooks.Example.com", "callback/hooks.example.com", [443, 80]],
-        ["h%C3%B6oks.example.com/443", "callback/xn--hoks-5qa.example.com", [443, 80]],
-      ],
-      2,
-    ),
-  )(
+  test.each([
+    ["LOCALHOST/21190", "callback/localhost/21190", [21190]],
+    ["loc%61lhost/21190", "callback/localhost/21190", [21190]],
+    ["localhost./21190", "callback/localhost/21190", [21190]],
+    ["%5B0:0::1%5D/21190", "callback/[--1]/21190", [21190]],
+    ["Hooks.Example.com", "callback/hooks.example.com", [443, 80]],
+    ["h%C3%B6oks.example.com/443", "callback/xn--hoks-5qa.example.com", [443, 80]],
+  ])(
     "a pause of %s pauses the named receiver, and says which ports that means and whether it has a queue",
     async (name, job, ports) => {
       await redis.client.flushdb();
@@ -77,24 +71,19 @@ describe("200", () => {
 describe("400", () => {
   const fixture = useOperator();
 
-  test.each(
-    sample<string>(
-      [
-        "a%0Ab",
-        "a%2Fb",
-        "a%2fb/80",
-        "%2e%2e%2fx",
-        "loc%2561lhost",
-        "a%00",
-        "a%7F",
-        "a%C2%85b",
-        "a%",
-        "%FF",
-        "a%0Ab/80",
-      ],
-      2,
-    ),
-  )(
+  test.each([
+    "a%0Ab",
+    "a%2Fb",
+    "a%2fb/80",
+    "%2e%2e%2fx",
+    "loc%2561lhost",
+    "a%00",
+    "a%7F",
+    "a%C2%85b",
+    "a%",
+    "%FF",
+    "a%0Ab/80",
+  ])(
     "a host that decodes to a slash, a percent sign, a control character or no UTF-8 is refused: %s",
     async (host) => {
       const { post, get } = await fixture.start();
@@ -114,31 +103,26 @@ describe("400", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test.each(
-    sample<string>(
-      [
-        ...[
-          "callback/%2e%2e",
-          "callback/a..b",
-          "callback/a%20b",
-          "callback/a%40b",
-          "callback/a%5Cb",
-          "callback/a%3Fb",
-        ],
-        ...[
-          "callback/::1",
-          "callback/a/0",
-          "callback/a/65536",
-          "callback/a/x",
-          "CALLBACK/a",
-          "%63allback/a",
-          "07/1",
-          "7/01",
-        ],
-      ],
-      3,
-    ),
-  )("%s names no job and no receiver, and nothing is paused", async (job) => {
+  test.each([
+    ...[
+      "callback/%2e%2e",
+      "callback/a..b",
+      "callback/a%20b",
+      "callback/a%40b",
+      "callback/a%5Cb",
+      "callback/a%3Fb",
+    ],
+    ...[
+      "callback/::1",
+      "callback/a/0",
+      "callback/a/65536",
+      "callback/a/x",
+      "CALLBACK/a",
+      "%63allback/a",
+      "07/1",
+      "7/01",
+    ],
+  ])("%s names no job and no receiver, and nothing is paused", async (job) => {
     const { post, get } = await fixture.start();
     const refused = await post(`/api/v1/jobs/${job}/pause`, { reason: "x" });
     expect(refusalOf(refused)).toEqual([404, "request.not_found"]);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
-import { sample } from "../../../support/long-run.ts";
 import { useRejections } from "../rejections.ts";
 
 const redis = useRedis();
@@ -35,19 +34,14 @@ describe("200", () => {
     expect(all.requests[2]?.["header_names"]).toContain("X-Key");
   });
 
-  test.each(
-    sample(
-      [
-        ["endpoint=/a", 2],
-        ["unknown=true", 1],
-        ["code=request.too_large", 1],
-        ["reason=missing", 1],
-        ["endpoint=/none", 0],
-        ["since=2100-01-01T00:00:00Z", 0],
-      ],
-      3,
-    ),
-  )("refused requests are filtered by %s", async (query, count) => {
+  test.each([
+    ["endpoint=/a", 2],
+    ["unknown=true", 1],
+    ["code=request.too_large", 1],
+    ["reason=missing", 1],
+    ["endpoint=/none", 0],
+    ["since=2100-01-01T00:00:00Z", 0],
+  ])("refused requests are filtered by %s", async (query, count) => {
     const page = await list(`?${query}`);
     expect([page.count, page.requests.length]).toEqual([count, count]);
   });
@@ -66,7 +60,7 @@ describe("200", () => {
 });
 
 describe("400", () => {
-  test.each(sample<string>(["code=none", "unknown=1", "since=today", "limit=0", "cursor=nonsense"], 2))(
+  test.each(["code=none", "unknown=1", "since=today", "limit=0", "cursor=nonsense"])(
     "the list of refused requests is refused with 400 for %s",
     async (query) => {
       const { get } = await fixture.start();

@@ -8,7 +8,6 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 
 const redis = useRedis();
@@ -32,26 +31,18 @@ test.each([
   expect(tracer).toBeUndefined();
 });
 
-test.each(
-  sample(
-    [
-      [
-        { OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318/key" },
-        "OTEL_EXPORTER_OTLP_ENDPOINT: must be an http or https",
-      ],
-      [
-        { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
-        'OTEL_EXPORTER_OTLP_PROTOCOL: must be "http/protobuf"',
-      ],
-      [{ ...ENDPOINT, OTEL_TRACES_SAMPLER: "sometimes" }, "OTEL_TRACES_SAMPLER: must be one of always_on, "],
-      [
-        { ...ENDPOINT, OTEL_TRACES_SAMPLER_ARG: "10%" },
-        "OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1",
-      ],
-    ] as const,
-    2,
-  ),
-)("a service does not start with %j", async (env, reason) => {
+test.each([
+  [
+    { OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318/key" },
+    "OTEL_EXPORTER_OTLP_ENDPOINT: must be an http or https",
+  ],
+  [
+    { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+    'OTEL_EXPORTER_OTLP_PROTOCOL: must be "http/protobuf"',
+  ],
+  [{ ...ENDPOINT, OTEL_TRACES_SAMPLER: "sometimes" }, "OTEL_TRACES_SAMPLER: must be one of always_on, "],
+  [{ ...ENDPOINT, OTEL_TRACES_SAMPLER_ARG: "10%" }, "OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1"],
+] as const)("a service does not start with %j", async (env, reason) => {
   await expect(open(env)).rejects.toMatchObject({
     code: "start.config_invalid",
     message: expect.stringContaining(reason),
@@ -73,12 +64,10 @@ async function silentCollector(): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-test.each(
-  sample([
-    ["refuses connections", async () => "http://127.0.0.1:9"],
-    ["never answers", silentCollector],
-  ]),
-)(
+test.each([
+  ["refuses connections", async () => "http://127.0.0.1:9"],
+  ["never answers", silentCollector],
+])(
   "a gateway whose collector %s accepts calls, logs that spans are lost, and stops in time",
   async (_, urlOf) => {
     const env = {

@@ -2,7 +2,6 @@ import type { Hex } from "viem";
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { freePort } from "../../../../../shared/dev/free-port.ts";
 import { type Round, useRateSources } from "../../../../fixtures/rate-sources.ts";
-import { sample } from "../../../../support/long-run.ts";
 import { readRateOnce } from "../../../../support/rate-tokens.ts";
 
 const fixture = useRateSources();
@@ -46,19 +45,14 @@ test("an inverted feed gives native units for a token", async () => {
   expect((await readRateOnce(source({ invert: true }))).value).toBe(`3333.${"3".repeat(25)}4`);
 });
 
-test.each(
-  sample(
-    [
-      ["is negative", { answer: -1n }, /answers -1/],
-      ["is zero", { answer: 0n }, /answers 0/],
-      ["comes from a round that is not complete", { updatedAt: 0n }, /not complete/],
-      ["is carried over from an older round", { answeredInRound: 6n }, /round 6, but the latest round is 7/],
-      ["is from the future", { updatedAt: now() + 120n }, /in the future/],
-      ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
-    ] as [string, Round, RegExp][],
-    2,
-  ),
-)("a feed's answer that %s gives no rate", async (_what, round, reason) => {
+test.each([
+  ["is negative", { answer: -1n }, /answers -1/],
+  ["is zero", { answer: 0n }, /answers 0/],
+  ["comes from a round that is not complete", { updatedAt: 0n }, /not complete/],
+  ["is carried over from an older round", { answeredInRound: 6n }, /round 6, but the latest round is 7/],
+  ["is from the future", { updatedAt: now() + 120n }, /in the future/],
+  ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
+] as [string, Round, RegExp][])("a feed's answer that %s gives no rate", async (_what, round, reason) => {
   await fixture.write(feed, round);
   expect(await readRateOnce(source())).toEqual({
     source: expect.anything(),
@@ -102,27 +96,25 @@ test("a feed's answer is accepted up to an age of max_age_secs, and up to a minu
 });
 
 const watched = () => source({ sequencer_feed: sequencer, sequencer_grace_secs: 600 });
-test.each(
-  sample(
-    [
-      ["is up for longer than the grace counts", { answer: 0n, startedAt: now() - 700n }, undefined],
-      ["is down does not count", { answer: 1n, startedAt: now() - 700n }, /sequencer is down/],
-      [
-        "is up again within the grace does not count",
-        { answer: 0n, startedAt: now() - 500n },
-        /sequencer_grace_secs/,
-      ],
-      ["is not known to have started does not count", { answer: 0n, startedAt: 0n }, /sequencer_grace_secs/],
-    ] as [string, Round, RegExp | undefined][],
-    2,
-  ),
-)("the rate of a rollup whose sequencer %s", async (_what, round, reason) => {
-  await fixture.write(feed);
-  await fixture.write(sequencer, round);
-  const verdict = await readRateOnce(watched());
-  if (reason === undefined) expect(verdict.value).toBe("3200");
-  else expect([verdict.value, verdict.reason]).toEqual([undefined, expect.stringMatching(reason)]);
-});
+test.each([
+  ["is up for longer than the grace counts", { answer: 0n, startedAt: now() - 700n }, undefined],
+  ["is down does not count", { answer: 1n, startedAt: now() - 700n }, /sequencer is down/],
+  [
+    "is up again within the grace does not count",
+    { answer: 0n, startedAt: now() - 500n },
+    /sequencer_grace_secs/,
+  ],
+  ["is not known to have started does not count", { answer: 0n, startedAt: 0n }, /sequencer_grace_secs/],
+] as [string, Round, RegExp | undefined][])(
+  "the rate of a rollup whose sequencer %s",
+  async (_what, round, reason) => {
+    await fixture.write(feed);
+    await fixture.write(sequencer, round);
+    const verdict = await readRateOnce(watched());
+    if (reason === undefined) expect(verdict.value).toBe("3200");
+    else expect([verdict.value, verdict.reason]).toEqual([undefined, expect.stringMatching(reason)]);
+  },
+);
 
 test("a rate outside its bounds is refused, but one on them is accepted", async () => {
   await fixture.write(feed, { answer: 320000000001n });
