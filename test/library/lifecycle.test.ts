@@ -16,7 +16,6 @@ import { PRICING } from "../fixtures/pricing.ts";
 import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { gate } from "../services/runner/gated-jobs.ts";
 import { send } from "../support/http.ts";
-import { sample } from "../support/long-run.ts";
 
 /*
  * useRedis checks at the end that no part has left a connection open.
@@ -65,7 +64,7 @@ test.each(Object.entries(all))(
   },
 );
 
-test.each(sample(Object.entries(served), 2))(
+test.each(Object.entries(served))(
   "a %s on a Redis that may lose writes is never ready, and ready() rejects with the remedy",
   async (_, make) => {
     const part = make(weak.url);
@@ -74,7 +73,7 @@ test.each(sample(Object.entries(served), 2))(
   },
 );
 
-test.each(sample(Object.entries(all), 2))(
+test.each(Object.entries(all))(
   "ready() of a %s rejects if the part is closed while Redis is unavailable",
   async (_, make) => {
     const part = make(NOWHERE);
@@ -84,7 +83,7 @@ test.each(sample(Object.entries(all), 2))(
   },
 );
 
-test.each(sample(Object.entries(served), 2))(
+test.each(Object.entries(served))(
   "close() of a %s closes the servers that listen() started, and may be called twice",
   async (_, make) => {
     const part = make(redis.url);

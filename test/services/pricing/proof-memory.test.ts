@@ -15,10 +15,8 @@ import {
   SEPARATOR,
   toQuote,
   usePricing,
-  type Wire,
   wireRequest,
 } from "../../fixtures/pricing.ts";
-import { sample } from "../../support/long-run.ts";
 import type { Unary } from "../../support/reflected.ts";
 
 const pricing = usePricing();
@@ -63,7 +61,7 @@ const others: [string, Pick<EngineOptions, "key" | "domain">][] = [
   ["chain", { domain: { ...DOMAIN, chainId: 1 } }],
   ["contract", { domain: { ...DOMAIN, verifyingContract: OPERATOR } }],
 ];
-test.each(sample(others))(
+test.each(others)(
   "an engine with another %s on the same Redis is separate and gives its own quote",
   async (_, its) => {
     const other = await pricing.engine(its);
@@ -80,12 +78,11 @@ test.each(sample(others))(
   },
 );
 
-const CONTENTS: [string, Partial<Wire>][] = [
+test.each([
   ["requester", { requester: Buffer.alloc(20, 9) }],
   ["inputs_hash", { inputs_hash: Buffer.alloc(32, 9) }],
   ["job_index", { job_index: 255 }],
-];
-test.each(sample(CONTENTS))(
+])(
   "two clients with one proof of work and a different %s each get a quote, and each gets the same one again at every replica",
   async (_, other) => {
     const request = wireRequest();

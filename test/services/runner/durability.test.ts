@@ -4,17 +4,15 @@ import { createRouter } from "../../../services/runner/router.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { useRunners } from "../../fixtures/runners.ts";
-import { sample } from "../../support/long-run.ts";
 
 const redis = useOwnRedis();
 const runners = useRunners({ redis });
 const jobs = () => createRouter().job(1, echo);
 
-const WEAKER: [string, string, string, string][] = [
+test.each([
   ["does not sync while it rewrites its append-only file", "no-appendfsync-on-rewrite", "yes", "no"],
   ["evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction"],
-];
-test.each(sample(WEAKER))(
+])(
   "a runner whose Redis %s from now on accepts no call until that is fixed",
   async (_, name, weak, strong) => {
     const runner = await runners.start({ jobs: jobs() });

@@ -3,7 +3,6 @@ import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
 import { createMetrics } from "../../../shared/platform/metrics/metrics.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const payments = usePayments();
@@ -62,29 +61,27 @@ test("the gauges count unresolved payments by state, with the age of the oldest,
   expect((await journal.find(reviewed))?.state).toBe("QUEUED");
 });
 
-onlyInLongRun(() => {
-  test("the gauges count the disputed payments that no operator has acknowledged, with the time since the oldest dispute", async () => {
-    const { journal, gateway, redis } = payments.gateway;
-    const metrics = createMetrics();
-    registerGauges(metrics, { current: gateway }, partitionsOver(redis));
-    const disputed = async () => {
-      const { payments, age } = gaugesIn(await metrics.text(), "disputed");
-      return [payments, Math.floor(age)];
-    };
-    expect(await disputed()).toEqual([0, 0]);
-    const id = await payments.buy();
-    await journal.markDisputed(id, "the chain says: expired");
-    await redis.zadd(keys.paymentsDisputed, "XX", Date.now() - 90_500, id);
-    expect(await disputed()).toEqual([1, 90]);
-    const act = {
-      at: 1,
-      action: "acknowledge",
-      callId: id,
-      by: "me",
-      selection: "by id",
-      reason: "seen",
-    } as const;
-    expect(await journal.acknowledge(id, { by: "me", reason: "seen" }, act)).toBe(true);
-    expect(await disputed()).toEqual([0, 0]);
-  });
+test("the gauges count the disputed payments that no operator has acknowledged, with the time since the oldest dispute", async () => {
+  const { journal, gateway, redis } = payments.gateway;
+  const metrics = createMetrics();
+  registerGauges(metrics, { current: gateway }, partitionsOver(redis));
+  const disputed = async () => {
+    const { payments, age } = gaugesIn(await metrics.text(), "disputed");
+    return [payments, Math.floor(age)];
+  };
+  expect(await disputed()).toEqual([0, 0]);
+  const id = await payments.buy();
+  await journal.markDisputed(id, "the chain says: expired");
+  await redis.zadd(keys.paymentsDisputed, "XX", Date.now() - 90_500, id);
+  expect(await disputed()).toEqual([1, 90]);
+  const act = {
+    at: 1,
+    action: "acknowledge",
+    callId: id,
+    by: "me",
+    selection: "by id",
+    reason: "seen",
+  } as const;
+  expect(await journal.acknowledge(id, { by: "me", reason: "seen" }, act)).toBe(true);
+  expect(await disputed()).toEqual([0, 0]);
 });

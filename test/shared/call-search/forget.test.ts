@@ -17,7 +17,6 @@ import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { sample } from "../../support/long-run.ts";
 import { claimPayment, makePayment, queuePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 import { deliverResultOn, tellProgressOn, WORK } from "../../support/results.ts";
@@ -387,7 +386,7 @@ describe("a late write stores no data of a forgotten call:", () => {
     return of;
   }
 
-  test.each(sample(Object.keys(late), 5))("%s", async (name) => {
+  test.each(Object.keys(late))("%s", async (name) => {
     for (const [state, id] of Object.entries(await forgotten())) {
       const lived = await keptMs(id);
       await late[name]?.(id);

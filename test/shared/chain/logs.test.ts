@@ -1,12 +1,11 @@
 import { expect, test } from "vitest";
 import { ASSET, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
-import { sample } from "../../support/long-run.ts";
 import { useChainReader } from "./chain-reader.ts";
 
 const fixture = useTokenChain();
 const { chainOf, nodeThat } = useChainReader(fixture);
 
-test.each(sample([10, 1]))(
+test.each([10, 1])(
   "a provider that accepts at most %s blocks per request for logs gets no larger request",
   async (limit) => {
     let refused = 0;

@@ -7,7 +7,6 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { ASSET, useTokenChain } from "../../fixtures/token-chain.ts";
-import { sample } from "../../support/long-run.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { useChainReader } from "./chain-reader.ts";
 
@@ -49,7 +48,7 @@ const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
   ],
 ];
 
-test.each(sample(ILL_NODES, 4))(
+test.each(ILL_NODES)(
   "a read fails if the node %s, and the error does not show the node's URL",
   async (_how, answer) => {
     const { url } = await nodeThat(answer);

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { startProcess } from "../../../shared/dev/process.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
 
 const ends = useEnds();
 
@@ -24,11 +23,9 @@ test("an event of a process is found whether it was logged before or after the w
   expect(await sample.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
 });
 
-onlyInLongRun(() => {
-  test("among events with the same name, the one that meets the condition is found", async () => {
-    const sample = run(`${LOG} log("a", { n: 1 }); log("a", { n: 2 }); ${FOREVER}`);
-    expect(await sample.waitForEvent("a", { where: ({ n }) => n === 2 })).toMatchObject({ n: 2 });
-  });
+test("among events with the same name, the one that meets the condition is found", async () => {
+  const sample = run(`${LOG} log("a", { n: 1 }); log("a", { n: 2 }); ${FOREVER}`);
+  expect(await sample.waitForEvent("a", { where: ({ n }) => n === 2 })).toMatchObject({ n: 2 });
 });
 
 test("a wait for an event rejects when the process ends, with its last lines", async () => {
@@ -42,10 +39,8 @@ test("a wait for an event rejects when its time is over", async () => {
   await expect(sample.waitForEvent("a", { deadlineMs: 50 })).rejects.toThrow(/within 50 ms/);
 });
 
-onlyInLongRun(() => {
-  test("an event that a process logs just before its end is not lost", async () => {
-    const sample = run(`${LOG} log("a", {});`);
-    await sample.exit;
-    expect(await sample.waitForEvent("a")).toMatchObject({ event: "a" });
-  });
+test("an event that a process logs just before its end is not lost", async () => {
+  const sample = run(`${LOG} log("a", {});`);
+  await sample.exit;
+  expect(await sample.waitForEvent("a")).toMatchObject({ event: "a" });
 });

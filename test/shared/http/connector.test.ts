@@ -5,7 +5,6 @@ import { expect, test } from "vitest";
 import { createHttpClient } from "../../../shared/http/client.ts";
 import { fetch } from "../../../shared/http/fetch.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { sample } from "../../support/long-run.ts";
 import { TEST_TLS } from "../../support/tls.ts";
 
 const ends = useEnds();
@@ -116,21 +115,16 @@ test("a connection that ends after an informational response gives an error", as
   expect(await post()).toMatch(/other side closed/);
 });
 
-test.each(sample([false, true]))(
-  "a head that is split at any position is read completely (TLS: %s)",
-  async (tls) => {
-    const text = `${CONTINUE}HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n${OK}`;
-    const cuts = [...text].map((_, at) =>
-      [text.slice(0, at), text.slice(at)].filter((piece) => piece !== ""),
-    );
-    const { post, sockets } = await clientOf(
-      (socket, request) => void inPieces(socket, [...cuts, [...text]][request - 1] ?? []),
-      { tls },
-    );
-    for (const _ of [...cuts, "byte by byte"]) expect(await post()).toBe("200 ok");
-    expect(sockets.length).toBeLessThanOrEqual(REUSED);
-  },
-);
+test.each([false, true])("a head that is split at any position is read completely (TLS: %s)", async (tls) => {
+  const text = `${CONTINUE}HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n${OK}`;
+  const cuts = [...text].map((_, at) => [text.slice(0, at), text.slice(at)].filter((piece) => piece !== ""));
+  const { post, sockets } = await clientOf(
+    (socket, request) => void inPieces(socket, [...cuts, [...text]][request - 1] ?? []),
+    { tls },
+  );
+  for (const _ of [...cuts, "byte by byte"]) expect(await post()).toBe("200 ok");
+  expect(sockets.length).toBeLessThanOrEqual(REUSED);
+});
 
 const BODY = `${CONTINUE}${OK}`;
 const HEX = BODY.length.toString(16);

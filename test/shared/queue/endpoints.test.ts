@@ -9,7 +9,6 @@ import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
 import { beforeEachScript } from "../../support/before-each-script.ts";
-import { sample } from "../../support/long-run.ts";
 
 const redis = useRedis();
 const consumers = useConsumers(redis);
@@ -87,7 +86,7 @@ test("an interrupted release leaves the endpoint held, and the next release cont
   expect(await endpoints().settings()).toEqual(new Map());
 });
 
-test.each(sample(["disabled", "held"] as const))(
+test.each(["disabled", "held"] as const)(
   "an endpoint that is %s while its calls are released stays so, with the remaining calls",
   async (state) => {
     await endpoints().set(PATH, "held", why);

@@ -16,7 +16,6 @@ import { useConsumers } from "../../fixtures/consumers.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
 
 const QUEUE = "webhook/7/1";
 
@@ -55,33 +54,31 @@ test.each([...LISTS, ...SETS])(
   },
 );
 
-onlyInLongRun(() => {
-  test("adds at the same time as removals from another connection lose no call", async () => {
-    const other = connectForWork({ url: new Secret(redis.url) }, silentLogger);
-    ends.defer(() => other.disconnect());
-    const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
-    const add = createEnqueue(partitionOf(other));
-    const removed = { yes: 0, no: 0 };
-    const removeAll = async (round: number) => {
-      for (let job = 0; job < 40; job++) {
-        const queue = `webhook/7/${(job + round) % 40}`;
-        removed[(await registry.remove(queue)) ? "yes" : "no"] += 1;
-      }
-    };
-    const addAll = async () => {
-      for (let at = 0; at < calls.length; at += 20)
-        await Promise.all(calls.slice(at, at + 20).map((call) => add(call)));
-    };
-    await Promise.all([addAll(), ...Array.from({ length: 10 }, (_, round) => removeAll(round))]);
-    expect(removed).toEqual({ yes: expect.any(Number), no: expect.any(Number) });
-    expect(removed.yes).toBeGreaterThan(10);
-    expect(removed.no).toBeGreaterThan(10);
-    const found = await Promise.all(calls.map(({ id }) => registry.find(id)));
-    expect(found).toEqual(calls.map(({ job_id }) => ({ queue: `webhook/7/${job_id}`, state: "waiting" })));
-    const consumer = await consumers.start();
-    await eventually("all are taken", () => consumer.taken.length === calls.length);
-    expect(consumer.taken.toSorted()).toEqual(calls.map(({ id }) => id).toSorted());
-  });
+test("adds at the same time as removals from another connection lose no call", async () => {
+  const other = connectForWork({ url: new Secret(redis.url) }, silentLogger);
+  ends.defer(() => other.disconnect());
+  const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
+  const add = createEnqueue(partitionOf(other));
+  const removed = { yes: 0, no: 0 };
+  const removeAll = async (round: number) => {
+    for (let job = 0; job < 40; job++) {
+      const queue = `webhook/7/${(job + round) % 40}`;
+      removed[(await registry.remove(queue)) ? "yes" : "no"] += 1;
+    }
+  };
+  const addAll = async () => {
+    for (let at = 0; at < calls.length; at += 20)
+      await Promise.all(calls.slice(at, at + 20).map((call) => add(call)));
+  };
+  await Promise.all([addAll(), ...Array.from({ length: 10 }, (_, round) => removeAll(round))]);
+  expect(removed).toEqual({ yes: expect.any(Number), no: expect.any(Number) });
+  expect(removed.yes).toBeGreaterThan(10);
+  expect(removed.no).toBeGreaterThan(10);
+  const found = await Promise.all(calls.map(({ id }) => registry.find(id)));
+  expect(found).toEqual(calls.map(({ job_id }) => ({ queue: `webhook/7/${job_id}`, state: "waiting" })));
+  const consumer = await consumers.start();
+  await eventually("all are taken", () => consumer.taken.length === calls.length);
+  expect(consumer.taken.toSorted()).toEqual(calls.map(({ id }) => id).toSorted());
 });
 
 test("an empty queue is removed with all its keys, and a queue with a failed call stays", async () => {

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseExactJson } from "../../../shared/webhook-auth/exact-json.ts";
-import { sample } from "../../support/long-run.ts";
 
 const parse = (text: string) => parseExactJson(Buffer.from(text));
 
@@ -74,7 +73,7 @@ test("a text with half a million nested levels is parsed", () => {
   expect(inner).toBe("90071992547409930");
 });
 
-test.each(sample(['\\\\"', "\\\\", "1"]))("a text of half a million times %s is looked through", (piece) => {
+test.each(['\\\\"', "\\\\", "1"])("a text of half a million times %s is looked through", (piece) => {
   const text = piece.repeat(HALF_A_MEGABYTE);
   expect(parse(JSON.stringify([text, 1]))).toEqual([text, 1]);
   expect(parse(`[${"1e-5,".repeat(HALF_A_MEGABYTE)}90071992547409930]`)).toContain("90071992547409930");

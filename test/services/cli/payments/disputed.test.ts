@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
@@ -49,33 +48,31 @@ test("postern payments resolve --acknowledged takes several ids, or a filter of 
   expect([code, stderr]).toEqual([1, expect.stringContaining(`${unknown} is unknown`)]);
 });
 
-onlyInLongRun(() => {
-  test("postern shows a disputed payment, also after it is acknowledged, as one that was queued but that the chain does not show", async () => {
-    const { journal } = payments.gateway;
-    const id = await payments.buy();
-    const reason = "the call was queued on the facilitator's word, but the chain says: expired";
-    await journal.markDisputed(id, reason);
-    const transaction = String((await journal.find(id))?.settlement?.transaction);
-    const shown = async () => {
-      const { stdout } = await run(["payments", "show", id]);
-      expect(stdout).not.toMatch(/was made|settled by|not yet confirmed/);
-      return stdout;
-    };
-    const said = `transaction ${transaction} (reported by the facilitator; the chain does not show the payment)`;
-    const disputed = await shown();
-    expect(disputed).toMatch(
-      /^state +queued since \S+ .*: the call was queued, but the chain does not show the payment \(postern payments resolve\)$/m,
-    );
-    expect(disputed).toMatch(new RegExp(`^DISPUTED +${reason}$`, "m"));
-    expect(disputed).toContain(said);
-    const step = `transaction ${transaction}, reported by the facilitator; ${reason}`;
-    expect((await run(["calls", "show", id])).stdout).toContain(step);
-    await run(["payments", "resolve", id, "--acknowledged", "--reason", "seen"]);
-    const acknowledged = await shown();
-    expect(acknowledged).toMatch(
-      /^state +queued since \S+ .*: the call was queued, but the chain does not show the payment$/m,
-    );
-    expect(acknowledged).toMatch(new RegExp(`^reason +${reason}$`, "m"));
-    expect(acknowledged).toContain(said);
-  });
+test("postern shows a disputed payment, also after it is acknowledged, as one that was queued but that the chain does not show", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.buy();
+  const reason = "the call was queued on the facilitator's word, but the chain says: expired";
+  await journal.markDisputed(id, reason);
+  const transaction = String((await journal.find(id))?.settlement?.transaction);
+  const shown = async () => {
+    const { stdout } = await run(["payments", "show", id]);
+    expect(stdout).not.toMatch(/was made|settled by|not yet confirmed/);
+    return stdout;
+  };
+  const said = `transaction ${transaction} (reported by the facilitator; the chain does not show the payment)`;
+  const disputed = await shown();
+  expect(disputed).toMatch(
+    /^state +queued since \S+ .*: the call was queued, but the chain does not show the payment \(postern payments resolve\)$/m,
+  );
+  expect(disputed).toMatch(new RegExp(`^DISPUTED +${reason}$`, "m"));
+  expect(disputed).toContain(said);
+  const step = `transaction ${transaction}, reported by the facilitator; ${reason}`;
+  expect((await run(["calls", "show", id])).stdout).toContain(step);
+  await run(["payments", "resolve", id, "--acknowledged", "--reason", "seen"]);
+  const acknowledged = await shown();
+  expect(acknowledged).toMatch(
+    /^state +queued since \S+ .*: the call was queued, but the chain does not show the payment$/m,
+  );
+  expect(acknowledged).toMatch(new RegExp(`^reason +${reason}$`, "m"));
+  expect(acknowledged).toContain(said);
 });

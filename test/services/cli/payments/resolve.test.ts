@@ -5,7 +5,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
-import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
@@ -100,7 +100,7 @@ onlyInLongRun(() => {
   });
 });
 
-test.each(sample(["settled", "void"]))(
+test.each(["settled", "void"])(
   "a decision (%s) is in the journal with its audit line, and a second one changes nothing",
   async (kind) => {
     const { id, transaction } = await paidInReview();
@@ -160,7 +160,7 @@ test("a payment in review cannot be settled by a transaction that the chain does
 test.each([
   ["one that is settling", () => payments.claim(), "settling"],
   ["one whose call is queued", () => payments.buy(), "queued"],
-] as const)("only a payment in review can be resolved, and %s is not changed", async (_, make, state) => {
+])("only a payment in review can be resolved, and %s is not changed", async (_, make, state) => {
   const id = await make();
   const ran = await run(["payments", "resolve", id, "--void", "--reason", "x"]);
   expect(ran).toMatchObject({ code: 1, stdout: "" });

@@ -5,7 +5,6 @@ import { refusalOf, type TestOperator, useOperator } from "../../../fixtures/con
 import { usePayments } from "../../../fixtures/payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runIn } from "../run-of.ts";
 
 const PATH = "/api/v1/payments/acknowledgements";
@@ -70,24 +69,22 @@ describe("202", () => {
     expect(entries).toMatchObject([{ action: "acknowledge", calls: 2 }, { action: "begin_acknowledge" }]);
   });
 
-  onlyInLongRun(() => {
-    test("a filter acknowledges the matching disputed payments, except those that were disputed after the start", async () => {
-      const [one, two, late] = [await disputed(), await disputed(), await disputed()];
-      await payments.redis.client.zadd(keys.paymentsDisputed, "XX", Date.now() + 3_600_000, late);
-      const service = await fixture.start();
-      const stranger = await acknowledge(service, { filter: { payer: `0x${"1".repeat(40)}` } });
-      expect(stranger).toMatchObject({ done: 0, unchanged: 0, selection: `--payer 0x${"1".repeat(40)}` });
-      const since = new Date((await find(two))?.claimedAt ?? 0).toISOString();
-      const lately = await acknowledge(service, { filter: { since } });
-      expect(lately).toMatchObject({ done: 1, unchanged: 0, selection: `--since ${since}` });
-      expect(await acknowledge(service, { all: true })).toMatchObject({ done: 1, selection: "--all" });
-      const seen = await Promise.all(
-        [one, two, late].map(async (id) => (await find(id))?.acknowledged?.reason),
-      );
-      expect(seen).toEqual([REASON, REASON, undefined]);
-      const { runs } = (await service.get("/api/v1/bulk?kind=acknowledge")).json<{ runs: [] }>();
-      expect(runs).toMatchObject([{ done: 1 }, { done: 1 }, { done: 0 }]);
-    });
+  test("a filter acknowledges the matching disputed payments, except those that were disputed after the start", async () => {
+    const [one, two, late] = [await disputed(), await disputed(), await disputed()];
+    await payments.redis.client.zadd(keys.paymentsDisputed, "XX", Date.now() + 3_600_000, late);
+    const service = await fixture.start();
+    const stranger = await acknowledge(service, { filter: { payer: `0x${"1".repeat(40)}` } });
+    expect(stranger).toMatchObject({ done: 0, unchanged: 0, selection: `--payer 0x${"1".repeat(40)}` });
+    const since = new Date((await find(two))?.claimedAt ?? 0).toISOString();
+    const lately = await acknowledge(service, { filter: { since } });
+    expect(lately).toMatchObject({ done: 1, unchanged: 0, selection: `--since ${since}` });
+    expect(await acknowledge(service, { all: true })).toMatchObject({ done: 1, selection: "--all" });
+    const seen = await Promise.all(
+      [one, two, late].map(async (id) => (await find(id))?.acknowledged?.reason),
+    );
+    expect(seen).toEqual([REASON, REASON, undefined]);
+    const { runs } = (await service.get("/api/v1/bulk?kind=acknowledge")).json<{ runs: [] }>();
+    expect(runs).toMatchObject([{ done: 1 }, { done: 1 }, { done: 0 }]);
   });
 });
 

@@ -3,7 +3,6 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 
 describe("200", () => {
   const payments = usePayments();
@@ -40,42 +39,40 @@ describe("200", () => {
     expect(JSON.stringify(life)).not.toContain(body.toString("base64"));
   });
 
-  onlyInLongRun(() => {
-    test("the life of a call that was replayed twice has all attempts, failures and replays in order, and the total", async () => {
-      const [id = "", other = ""] = await calls.fail([{}, {}], "runner.failed", "500 no");
-      const { get, post } = await fixture.start({ configDir: payments.postern.configDir });
-      const failAgain = async (): Promise<void> => {
-        calls.runnerAnswers("runner.failed", "500 still no");
-        await calls.startProducer();
-        await calls.untilFailed(2);
-        await calls.stopProducer();
-      };
-      await calls.replay(await calls.find(id), { selection: "by id", reason: "the database is back" });
-      await failAgain();
-      await post("/api/v1/failed/replays", { call_ids: [id], reason: "and so is the cache" });
-      await eventually("it waits", async () => (await calls.calls.find(id)) === undefined);
-      calls.runnerAnswers();
+  test("the life of a call that was replayed twice has all attempts, failures and replays in order, and the total", async () => {
+    const [id = "", other = ""] = await calls.fail([{}, {}], "runner.failed", "500 no");
+    const { get, post } = await fixture.start({ configDir: payments.postern.configDir });
+    const failAgain = async (): Promise<void> => {
+      calls.runnerAnswers("runner.failed", "500 still no");
       await calls.startProducer();
-      await eventually("it has ended", async () => (await calls.records.state(id)) === "INJECTED");
+      await calls.untilFailed(2);
       await calls.stopProducer();
-      const life = (await get(`/api/v1/calls/${id}`)).json();
-      expect(life).toMatchObject({ state: "injected", attempts: 7, replays: 2 });
-      const attempt = (n: number) => ({ what: "attempt failed", n, code: "runner.failed" });
-      expect(life["timeline"]).toMatchObject([
-        ...[attempt(1), attempt(2), attempt(3), { what: "failed", code: "runner.failed", reason: "500 no" }],
-        { what: "replayed", by: "tester@fixture", reason: "the database is back" },
-        ...[attempt(4), attempt(5), attempt(6), { what: "failed", reason: "500 still no" }],
-        { what: "replayed", by: "otto", reason: "and so is the cache" },
-        { what: "injected", n: 7 },
-      ]);
-      await post(`/api/v1/failed/${other}/discard`, { reason: "sent twice" });
-      const discarded = (await get(`/api/v1/calls/${other}`)).json();
-      expect(discarded).toMatchObject({ state: "discarded", attempts: 3, replays: 0 });
-      expect((discarded["timeline"] as unknown[]).slice(-2)).toMatchObject([
-        { what: "failed", code: "runner.failed" },
-        { what: "discarded", by: "otto", reason: "sent twice" },
-      ]);
-    });
+    };
+    await calls.replay(await calls.find(id), { selection: "by id", reason: "the database is back" });
+    await failAgain();
+    await post("/api/v1/failed/replays", { call_ids: [id], reason: "and so is the cache" });
+    await eventually("it waits", async () => (await calls.calls.find(id)) === undefined);
+    calls.runnerAnswers();
+    await calls.startProducer();
+    await eventually("it has ended", async () => (await calls.records.state(id)) === "INJECTED");
+    await calls.stopProducer();
+    const life = (await get(`/api/v1/calls/${id}`)).json();
+    expect(life).toMatchObject({ state: "injected", attempts: 7, replays: 2 });
+    const attempt = (n: number) => ({ what: "attempt failed", n, code: "runner.failed" });
+    expect(life["timeline"]).toMatchObject([
+      ...[attempt(1), attempt(2), attempt(3), { what: "failed", code: "runner.failed", reason: "500 no" }],
+      { what: "replayed", by: "tester@fixture", reason: "the database is back" },
+      ...[attempt(4), attempt(5), attempt(6), { what: "failed", reason: "500 still no" }],
+      { what: "replayed", by: "otto", reason: "and so is the cache" },
+      { what: "injected", n: 7 },
+    ]);
+    await post(`/api/v1/failed/${other}/discard`, { reason: "sent twice" });
+    const discarded = (await get(`/api/v1/calls/${other}`)).json();
+    expect(discarded).toMatchObject({ state: "discarded", attempts: 3, replays: 0 });
+    expect((discarded["timeline"] as unknown[]).slice(-2)).toMatchObject([
+      { what: "failed", code: "runner.failed" },
+      { what: "discarded", by: "otto", reason: "sent twice" },
+    ]);
   });
 
   test("the life of a paid call has its payment with the token's decimals, and the size of its result", async () => {

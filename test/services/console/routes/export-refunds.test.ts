@@ -2,7 +2,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 import { auditOf } from "../audit-of.ts";
 import { configureRefunds, refundable } from "../refundable.ts";
 
@@ -33,22 +32,20 @@ describe("201", () => {
     );
   });
 
-  onlyInLongRun(() => {
-    test("a repeated export is the same, even from another operator and with another reason, and the audit log has its author once", async () => {
-      const [one = "", other = ""] = await refundable(payments, 2);
-      const { post } = await fixture.start({ configDir: payments.postern.configDir });
-      const id = `r_${"0b".repeat(16)}`;
-      const order = (call_ids: string[], reason: string) =>
-        post("/api/v1/payments/refunds/exports", { id, call_ids, reason });
-      const made = await order([one], "their runner is gone");
-      const again = await order([one, other], "the answer was lost");
-      expect([again.status, again.json()]).toEqual([201, made.json()]);
-      const another = await order([other], "the same id by mistake");
-      expect([another.status, another.json()["code"]]).toEqual([409, "payment.undecidable"]);
-      expect(await auditOf(payments.redis)).toMatchObject([
-        { action: "refund", call_id: one, reason: "their runner is gone", selection: `export ${id}` },
-      ]);
-    });
+  test("a repeated export is the same, even from another operator and with another reason, and the audit log has its author once", async () => {
+    const [one = "", other = ""] = await refundable(payments, 2);
+    const { post } = await fixture.start({ configDir: payments.postern.configDir });
+    const id = `r_${"0b".repeat(16)}`;
+    const order = (call_ids: string[], reason: string) =>
+      post("/api/v1/payments/refunds/exports", { id, call_ids, reason });
+    const made = await order([one], "their runner is gone");
+    const again = await order([one, other], "the answer was lost");
+    expect([again.status, again.json()]).toEqual([201, made.json()]);
+    const another = await order([other], "the same id by mistake");
+    expect([another.status, another.json()["code"]]).toEqual([409, "payment.undecidable"]);
+    expect(await auditOf(payments.redis)).toMatchObject([
+      { action: "refund", call_id: one, reason: "their runner is gone", selection: `export ${id}` },
+    ]);
   });
 });
 

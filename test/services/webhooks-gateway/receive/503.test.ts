@@ -5,7 +5,6 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 import { applyFault, endpoints, isAdd } from "./faults.ts";
 
 const redis = useOwnRedis();
@@ -46,6 +45,17 @@ test("an add that Redis refuses is answered with 503 queue.unavailable, and noth
   applyFault(proxy, isAdd, { kind: "rewrite", words }, Number.POSITIVE_INFINITY);
   expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
   expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("if the oldest call of a job has waited too long, only webhooks for that job are refused", async () => {
+  const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
+  const gateway = await webhooks.start({ endpoints: two, limits: { oldest_age_secs_max: 0.05 } });
+  expect((await post(gateway)).status).toBe(202);
+  await eventually(
+    "the job is closed",
+    async () => (await post(gateway)).json()["code"] === "queue.overloaded",
+  );
+  expect((await post(gateway, "/other")).status).toBe(202);
 });
 
 test("a webhook is refused with 503 queue.overloaded while queue depth, bytes, oldest age or Redis' memory is over its limit", async () => {
@@ -121,30 +131,17 @@ test("while Redis is unavailable webhooks are refused with 503, and calls accept
   expect((await webhooks.waiting()).map((call) => call.id)).toContain(before.json()["call_id"]);
 });
 
-onlyInLongRun(() => {
-  test("if the oldest call of a job has waited too long, only webhooks for that job are refused", async () => {
-    const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
-    const gateway = await webhooks.start({ endpoints: two, limits: { oldest_age_secs_max: 0.05 } });
-    expect((await post(gateway)).status).toBe(202);
-    await eventually(
-      "the job is closed",
-      async () => (await post(gateway)).json()["code"] === "queue.overloaded",
-    );
-    expect((await post(gateway, "/other")).status).toBe(202);
-  });
-
-  test("while Redis is unavailable a handshake with a secret is refused with 503, and one that needs no Redis is answered", async () => {
-    const endpoints = [
-      { path: "/asana", job_id: 1, preset: "asana" },
-      { path: "/dropbox", job_id: 1, preset: "dropbox", secret: "a secret of some length" },
-    ];
-    const gateway = await webhooks.start({ endpoints });
-    await redis.server.kill("SIGKILL");
-    const answer = await post(gateway, "/asana", { "X-Hook-Secret": "a secret" });
-    expect(answer.json()).toMatchObject({ status: 503, code: "queue.unavailable" });
-    expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
-    const echo = await send(gateway.address, { method: "GET", path: "/dropbox?challenge=abc" });
-    expect([echo.status, echo.text]).toEqual([200, "abc"]);
-    await redis.server.restart();
-  });
+test("while Redis is unavailable a handshake with a secret is refused with 503, and one that needs no Redis is answered", async () => {
+  const endpoints = [
+    { path: "/asana", job_id: 1, preset: "asana" },
+    { path: "/dropbox", job_id: 1, preset: "dropbox", secret: "a secret of some length" },
+  ];
+  const gateway = await webhooks.start({ endpoints });
+  await redis.server.kill("SIGKILL");
+  const answer = await post(gateway, "/asana", { "X-Hook-Secret": "a secret" });
+  expect(answer.json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  const echo = await send(gateway.address, { method: "GET", path: "/dropbox?challenge=abc" });
+  expect([echo.status, echo.text]).toEqual([200, "abc"]);
+  await redis.server.restart();
 });

@@ -11,7 +11,6 @@ import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts"
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
-import { sample } from "../../../support/long-run.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {
   answerJson,
@@ -160,7 +159,7 @@ const NO_ANSWERS: [string, Behave][] = [
   ],
 ];
 
-test.each(sample(NO_ANSWERS, 6))(
+test.each(NO_ANSWERS)(
   "a facilitator that %s has not verified: the next one is asked",
   async (_what, behave) => {
     const [faulty, healthy] = [await facilitator(), await facilitator()];
@@ -177,7 +176,7 @@ test.each(sample(NO_ANSWERS, 6))(
   },
 );
 
-test.each(sample(NO_ANSWERS, 6))(
+test.each(NO_ANSWERS)(
   "a settlement whose facilitator %s is unknown, and is asked for only once",
   async (_what, behave) => {
     const [faulty, healthy] = [await facilitator(), await facilitator()];

@@ -35,23 +35,23 @@ test("a payment that a reorganisation removes is settled again, and charged once
   expect(await x402.waiting()).toHaveLength(1);
 });
 
-onlyInLongRun(() => {
-  test("a payment that is included again in an earlier block than the chain's head at its claim is proven", async () => {
-    const before = await fixture.devnet.chain.snapshot();
-    await fixture.devnet.chain.mine(4);
-    const x402 = await fixture.gateway({ token: { confirmations: 6 } });
-    const headers = await x402.pay({ payer: fixture.payer });
-    const head = await fixture.devnet.chain.client.getBlockNumber();
-    const id = idIn(await x402.undisturbed(() => x402.post(headers)));
-    await fixture.devnet.chain.revert(before);
-    const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
-    const { blockNumber } = await fixture.devnet.chain.client.waitForTransactionReceipt({ hash });
-    expect(blockNumber).toBeLessThan(head);
-    await fixture.devnet.chain.mine(12);
-    await untilProven(x402, id);
-    expect((await x402.journal.find(id))?.reason).toBeUndefined();
-  });
+test("a payment that is included again in an earlier block than the chain's head at its claim is proven", async () => {
+  const before = await fixture.devnet.chain.snapshot();
+  await fixture.devnet.chain.mine(4);
+  const x402 = await fixture.gateway({ token: { confirmations: 6 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const head = await fixture.devnet.chain.client.getBlockNumber();
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+  await fixture.devnet.chain.revert(before);
+  const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
+  const { blockNumber } = await fixture.devnet.chain.client.waitForTransactionReceipt({ hash });
+  expect(blockNumber).toBeLessThan(head);
+  await fixture.devnet.chain.mine(12);
+  await untilProven(x402, id);
+  expect((await x402.journal.find(id))?.reason).toBeUndefined();
+});
 
+onlyInLongRun(() => {
   test("a facilitator that falsely reports a settlement gives no job away, and is asked again until the money has moved", async () => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });

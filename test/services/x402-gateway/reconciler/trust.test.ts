@@ -92,26 +92,24 @@ test("a trusted facilitator that does not answer a settle is asked again, and th
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-onlyInLongRun(() => {
-  test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
-    const x402 = await ready();
-    const headers = await x402.pay({ payer: fixture.payer });
-    const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 500, times: 1 } as const;
-    await fixture.devnet.control.fault({ on: "settle", ...refusal });
-    await x402.undisturbed(async () => {
-      const answered = x402.post(headers);
-      const id = await eventually(
-        "it is claimed",
-        async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
-      );
-      await x402.journal.markDispatching(id, 60_000);
-      expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
-      expect((await x402.journal.find(id))?.state).toBe("SETTLING");
-    });
-    x402.skip(7000);
-    await eventually("its job", async () => (await x402.post(headers)).status === 202);
-    expect(await fixture.charged()).toEqual([PRICE]);
+test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 500, times: 1 } as const;
+  await fixture.devnet.control.fault({ on: "settle", ...refusal });
+  await x402.undisturbed(async () => {
+    const answered = x402.post(headers);
+    const id = await eventually(
+      "it is claimed",
+      async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
+    );
+    await x402.journal.markDispatching(id, 60_000);
+    expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
+    expect((await x402.journal.find(id))?.state).toBe("SETTLING");
   });
+  x402.skip(7000);
+  await eventually("its job", async () => (await x402.post(headers)).status === 202);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });
 
 test("a payment whose outcome a trusted facilitator never reports goes to review, and is answered 503 until then", async () => {

@@ -2,13 +2,12 @@ import { describe, expect, test } from "vitest";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { useX402 } from "../../../fixtures/x402.ts";
 import { send } from "../../../support/http.ts";
-import { sample } from "../../../support/long-run.ts";
 import { STEPS } from "../redis-steps.ts";
 
 const fixture = useX402();
 
 describe("404", () => {
-  test.each(sample([`c_${"0".repeat(32)}`, "nothing", `c_${"0".repeat(31)}`, `c_${"A".repeat(32)}`], 2))(
+  test.each([`c_${"0".repeat(32)}`, "nothing", `c_${"0".repeat(31)}`, `c_${"A".repeat(32)}`])(
     "the status of %s, a call that was never paid for, is 404",
     async (id) => {
       const x402 = await fixture.gateway();

@@ -15,7 +15,6 @@ import type { Operate } from "../../../../shared/queue/operate.ts";
 import { createReplay } from "../../../../shared/queue/replay.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 import { claimPayment, queuePayment } from "../../../support/made-payment.ts";
 import { deliverResultOn, tellProgressOn, WORK } from "../../../support/results.ts";
 
@@ -243,20 +242,18 @@ test("a change without a message is found by the check of all watched calls", as
   await expect.poll(() => heard).toEqual([id, id, id]);
 });
 
-onlyInLongRun(() => {
-  test("10,000 calls are checked with 100 commands, one after another, and unchanged calls notify no watcher", async () => {
-    const ids = Array.from({ length: 10_000 }, (_, i) => `c_${i}`);
-    const scripts = async () => {
-      const stats = String(await redis.client.info("commandstats"));
-      return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
-    };
-    await watchAll(ids);
-    const before = await scripts();
-    await redis.client.call("CLIENT", "KILL", "TYPE", "pubsub");
-    await expect.poll(subscribers).toBe(1);
-    await expect.poll(scripts).toBe(before + 100);
-    expect(await heardNow()).toEqual([]);
-  });
+test("10,000 calls are checked with 100 commands, one after another, and unchanged calls notify no watcher", async () => {
+  const ids = Array.from({ length: 10_000 }, (_, i) => `c_${i}`);
+  const scripts = async () => {
+    const stats = String(await redis.client.info("commandstats"));
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+  };
+  await watchAll(ids);
+  const before = await scripts();
+  await redis.client.call("CLIENT", "KILL", "TYPE", "pubsub");
+  await expect.poll(subscribers).toBe(1);
+  await expect.poll(scripts).toBe(before + 100);
+  expect(await heardNow()).toEqual([]);
 });
 
 test("a watcher that has stopped is not notified, and other watchers of the same call are", async () => {

@@ -2,7 +2,6 @@ import { beforeEach, expect, test } from "vitest";
 import { createFlowApi, FlowView } from "../../../../shared/console/overview/flow.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { useReports } from "../../../fixtures/reports.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const redis = useRedis();
 const { start } = useReports(redis);
@@ -79,43 +78,41 @@ test("the time for which a call was held back is no part of its latency", async 
   expect(Object.keys(webhook?.total ?? {})).not.toContain("heldP99Ms");
 });
 
-onlyInLongRun(() => {
-  test("an hour has 60 clock minutes; a later reading shows the same calls in the same minute", async () => {
-    now = NOON + 7000;
-    await report((log) => log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false }));
-    for (const later of [80_000, 113_000, 240_000, 59 * 60_000, 60 * 60_000 + 9000]) {
-      now = NOON + later;
-      const { from, lines } = await flow().read("1h");
-      const accepted = lines.find(({ origin }) => origin === "webhook")?.accepted ?? [];
-      expect(accepted).toHaveLength(60);
-      expect(Date.parse(from) + accepted.indexOf(1) * 60_000).toBe(NOON);
-    }
-  });
+test("an hour has 60 clock minutes; a later reading shows the same calls in the same minute", async () => {
+  now = NOON + 7000;
+  await report((log) => log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false }));
+  for (const later of [80_000, 113_000, 240_000, 59 * 60_000, 60 * 60_000 + 9000]) {
+    now = NOON + later;
+    const { from, lines } = await flow().read("1h");
+    const accepted = lines.find(({ origin }) => origin === "webhook")?.accepted ?? [];
+    expect(accepted).toHaveLength(60);
+    expect(Date.parse(from) + accepted.indexOf(1) * 60_000).toBe(NOON);
+  }
+});
 
-  test("the last minute has calls of 20 s ago, wherever the clock's minute begins, and loses none for 60 s", async () => {
-    for (const second of [0, 7, 29, 48, 59]) {
-      await redis.client.flushdb();
-      const at = NOON + second * 1000;
-      now = at;
-      await report((log) => {
-        for (let i = 0; i < 6; i++)
-          log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
-        log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
-      });
-      for (const later of [20_000, 30_000, 69_000]) {
-        now = at + later;
-        const minute = (await flow().lastMinute())("webhook");
-        expect([later, minute]).toMatchObject([
-          later,
-          { accepted: 6, injected: 1, p99_ms: expect.any(Number) },
-        ]);
-      }
-      expect((await flow().lastMinute("7/2"))("webhook")).toMatchObject({ injected: 0, p99_ms: null });
-      expect((await flow().lastMinute())("x402")).toMatchObject({ accepted: 0 });
-      now = at + 80_000;
-      expect((await flow().lastMinute())("webhook")).toBeNull();
+test("the last minute has calls of 20 s ago, wherever the clock's minute begins, and loses none for 60 s", async () => {
+  for (const second of [0, 7, 29, 48, 59]) {
+    await redis.client.flushdb();
+    const at = NOON + second * 1000;
+    now = at;
+    await report((log) => {
+      for (let i = 0; i < 6; i++)
+        log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
+    });
+    for (const later of [20_000, 30_000, 69_000]) {
+      now = at + later;
+      const minute = (await flow().lastMinute())("webhook");
+      expect([later, minute]).toMatchObject([
+        later,
+        { accepted: 6, injected: 1, p99_ms: expect.any(Number) },
+      ]);
     }
-  });
+    expect((await flow().lastMinute("7/2"))("webhook")).toMatchObject({ injected: 0, p99_ms: null });
+    expect((await flow().lastMinute())("x402")).toMatchObject({ accepted: 0 });
+    now = at + 80_000;
+    expect((await flow().lastMinute())("webhook")).toBeNull();
+  }
 });
 
 test("an interval without a report is marked as missing, but not one whose processes counted nothing", async () => {

@@ -4,7 +4,6 @@ import { PaymentJournal } from "../../../../../shared/payments/journal.ts";
 import { useOperator } from "../../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../../fixtures/failed-calls.ts";
 import { keys, useRedis } from "../../../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../../../support/long-run.ts";
 import { failPaid, OTHER_USDC, USDC, WIDE } from "../../paid-failures.ts";
 import { runIn } from "../../run-of.ts";
 
@@ -79,25 +78,20 @@ describe("a discard of paid calls", () => {
     });
   });
 
-  onlyInLongRun(() => {
-    test("counts only the selected calls, and a replay counts no money", async () => {
-      await calls.fail([{}]);
-      const token = { ...USDC, amount: "100" };
-      const [first = "", second = ""] = await failPaid(calls, [token, token, token]);
-      const two = await discard({ call_ids: [first, second], dry_run: true });
-      expect(two.paid?.confirmed).toEqual({
-        calls: 2,
-        amounts: [{ ...USDC, decimals: null, amount: "200" }],
-      });
-      const one = await discard({ filter: { origin: "x402" }, limit: 1, dry_run: true });
-      expect(one.paid?.confirmed.calls).toBe(1);
-      const none = await discard({ filter: { origin: "webhook" }, dry_run: true });
-      expect(none.paid?.confirmed).toEqual(NOTHING);
-      const service = await fixture.start();
-      const begun = await service.post("/api/v1/failed/replays", { all: true, reason: "x", dry_run: true });
-      const replay = await runIn(service, String(begun.headers["location"]), "done");
-      expect(replay).toMatchObject({ matched: 4, paid: null, refunds_due: null });
-    });
+  test("counts only the selected calls, and a replay counts no money", async () => {
+    await calls.fail([{}]);
+    const token = { ...USDC, amount: "100" };
+    const [first = "", second = ""] = await failPaid(calls, [token, token, token]);
+    const two = await discard({ call_ids: [first, second], dry_run: true });
+    expect(two.paid?.confirmed).toEqual({ calls: 2, amounts: [{ ...USDC, decimals: null, amount: "200" }] });
+    const one = await discard({ filter: { origin: "x402" }, limit: 1, dry_run: true });
+    expect(one.paid?.confirmed.calls).toBe(1);
+    const none = await discard({ filter: { origin: "webhook" }, dry_run: true });
+    expect(none.paid?.confirmed).toEqual(NOTHING);
+    const service = await fixture.start();
+    const begun = await service.post("/api/v1/failed/replays", { all: true, reason: "x", dry_run: true });
+    const replay = await runIn(service, String(begun.headers["location"]), "done");
+    expect(replay).toMatchObject({ matched: 4, paid: null, refunds_due: null });
   });
 
   test("leaves out a call whose refund is exported, and reports it", async () => {

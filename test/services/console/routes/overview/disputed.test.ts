@@ -5,7 +5,6 @@ import { partitionOf } from "../../../../../shared/redis/partition.ts";
 import { useOperator } from "../../../../fixtures/console.ts";
 import { usePayments } from "../../../../fixtures/payments.ts";
 import { keys } from "../../../../fixtures/redis.ts";
-import { onlyInLongRun } from "../../../../support/long-run.ts";
 
 const payments = usePayments();
 const operator = useOperator({ redis: payments.redis });
@@ -59,22 +58,20 @@ test("a payment that an operator settled, or that does not count as paid, is not
   expect((await journal.find(settled))?.reason).toBe("the chain says: expired");
 });
 
-onlyInLongRun(() => {
-  test("a disputed payment that Redis has lost is counted until the list is pruned or the payment is read", async () => {
-    const { disputed } = await started();
-    const { journal, redis } = payments.gateway;
-    const list = createPaymentList(partitionOf(redis));
-    for (const prune of [
-      () => list.prune(0),
-      (id: string) => list.read([id]),
-      (id: string) => journal.forget(id),
-    ]) {
-      const id = await payments.buy();
-      await journal.markDisputed(id, "the chain says: expired");
-      await redis.del(keys.record(id), keys.payment(id));
-      expect((await disputed()).count).toBe(1);
-      await prune(id);
-      expect(await disputed()).toEqual(NONE);
-    }
-  });
+test("a disputed payment that Redis has lost is counted until the list is pruned or the payment is read", async () => {
+  const { disputed } = await started();
+  const { journal, redis } = payments.gateway;
+  const list = createPaymentList(partitionOf(redis));
+  for (const prune of [
+    () => list.prune(0),
+    (id: string) => list.read([id]),
+    (id: string) => journal.forget(id),
+  ]) {
+    const id = await payments.buy();
+    await journal.markDisputed(id, "the chain says: expired");
+    await redis.del(keys.record(id), keys.payment(id));
+    expect((await disputed()).count).toBe(1);
+    await prune(id);
+    expect(await disputed()).toEqual(NONE);
+  }
 });

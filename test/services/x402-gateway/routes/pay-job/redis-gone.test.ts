@@ -60,7 +60,7 @@ const once = Object.keys(KINDS).flatMap((kind) =>
   (Object.keys(STEPS) as (keyof typeof STEPS)[]).map((step) => [kind, STEP_NAMES[step], step] as const),
 );
 
-test.each(sample(once))(
+test.each(sample(once, 3))(
   "a payment is one charge and one job though Redis once %s the %s",
   async (how, _name, step) => {
     const x402 = await gateway();

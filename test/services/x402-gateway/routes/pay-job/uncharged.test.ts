@@ -3,7 +3,6 @@ import { PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import { type Answer, send } from "../../../../support/http.ts";
-import { onlyInLongRun } from "../../../../support/long-run.ts";
 import { authorizationIn } from "../../../../support/sign-payment.ts";
 import { declaring, FITS, UNFIT } from "../../job-inputs.ts";
 import { settlementIn } from "./prefer-wait.ts";
@@ -53,18 +52,16 @@ function expectSilent(answer: Answer, status: number, code: string): void {
 
 const twoJobs = { prices: { "7": "1000000000000000", "8": "1000000000000000" } };
 
-onlyInLongRun(() => {
-  test("a refusal of a payment that was charged for something else says nothing of its settlement", async () => {
-    const x402 = await fixture.gateway(twoJobs);
-    const headers = await x402.pay({ payer: fixture.payer });
-    expect((await x402.post(headers)).status).toBe(202);
-    for (const other of [{ body: "other" }, { path: "/x402/jobs/1/8" }, { path: NO_JOB }])
-      expectSilent(await x402.post(headers, other), 409, "payment.conflict");
-    const spent = await x402.pay({ payer: fixture.payer });
-    fixture.foreign.push(authorizationIn(spent).authorization.nonce);
-    await fixture.devnet.chain.frontRun(authorizationIn(spent));
-    expectSilent(await x402.post(spent), 409, "payment.spent_elsewhere");
-  });
+test("a refusal of a payment that was charged for something else says nothing of its settlement", async () => {
+  const x402 = await fixture.gateway(twoJobs);
+  const headers = await x402.pay({ payer: fixture.payer });
+  expect((await x402.post(headers)).status).toBe(202);
+  for (const other of [{ body: "other" }, { path: "/x402/jobs/1/8" }, { path: NO_JOB }])
+    expectSilent(await x402.post(headers, other), 409, "payment.conflict");
+  const spent = await x402.pay({ payer: fixture.payer });
+  fixture.foreign.push(authorizationIn(spent).authorization.nonce);
+  await fixture.devnet.chain.frontRun(authorizationIn(spent));
+  expectSilent(await x402.post(spent), 409, "payment.spent_elsewhere");
 });
 
 test("an unknown outcome says nothing of the payment's settlement", async () => {

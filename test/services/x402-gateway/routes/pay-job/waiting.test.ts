@@ -3,7 +3,6 @@ import { eventually } from "../../../../../shared/dev/wait.ts";
 import { JOB_PATH, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { openRaw } from "../../../../support/http.ts";
-import { onlyInLongRun } from "../../../../support/long-run.ts";
 
 const fixture = useX402();
 const LARGEST = 64 * 1024 * 1024;
@@ -48,19 +47,17 @@ test("a first request whose client hangs up while it waits stops waiting, and it
   expect(await fixture.charged()).toHaveLength(1);
 });
 
-onlyInLongRun(() => {
-  test("a first request is refused with a new offer once the chain shows that its payment can no longer be made", async () => {
-    const x402 = await fixture.gateway();
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 500, times: 1 });
-    const answered = x402.post(headers);
-    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-    const { payload } = JSON.parse(Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString());
-    await fixture.devnet.chain.cancelAuthorization(fixture.payer, payload.authorization.nonce);
-    await fixture.devnet.chain.finalize();
-    const answer = await answered;
-    expect([answer.status, codeOf(answer)]).toEqual([402, "payment.void"]);
-    expect(answer.headers["payment-required"]).toBeDefined();
-    expect(await fixture.charged()).toEqual([]);
-  });
+test("a first request is refused with a new offer once the chain shows that its payment can no longer be made", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 500, times: 1 });
+  const answered = x402.post(headers);
+  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+  const { payload } = JSON.parse(Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString());
+  await fixture.devnet.chain.cancelAuthorization(fixture.payer, payload.authorization.nonce);
+  await fixture.devnet.chain.finalize();
+  const answer = await answered;
+  expect([answer.status, codeOf(answer)]).toEqual([402, "payment.void"]);
+  expect(answer.headers["payment-required"]).toBeDefined();
+  expect(await fixture.charged()).toEqual([]);
 });
